@@ -62,7 +62,14 @@ class OperatorRecorder(ABC, DispatchMode):
 
 def tensors_in(tree: Any) -> list[torch.Tensor]:
     """The tensors in nested containers."""
+    if isinstance(tree, torch.Tensor):
+        return [tree]
+    if type(tree) in _LEAVES:  # most arguments; PyTorch's walk costs ten times as much as looking
+        return []
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+_LEAVES = frozenset({int, float, bool, str, type(None), torch.dtype, torch.device})
 
 
 class GraphRecorder(OperatorRecorder):

@@ -3,6 +3,7 @@
 import linecache
 import random
 import sys
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -57,4 +58,12 @@ def set_seed(seed: int) -> None:
     """Seed every global generator that a reference may draw from."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
+    if _may_have_device():
+        torch.manual_seed(seed)
+    else:  # `torch.manual_seed` formats the stack for each kind of device that is not there, a tenth of a trace
+        torch.default_generator.manual_seed(seed)
+
+
+@cache
+def _may_have_device() -> bool:
+    return torch.cuda.is_available() or torch.xpu.is_available() or torch.mtia.is_available() or hasattr(torch, "musa")

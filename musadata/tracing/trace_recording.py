@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import chain, count
+from itertools import count
 from types import ModuleType
 from typing import Any
 
@@ -42,6 +42,7 @@ class TraceRecorder(OperatorRecorder):
         self._names = {id(tensor): name for name, (_, tensor) in named.items()}
         self._alive: list[torch.Tensor] = []
         self._taken = {name.replace(".", "_") for name in named}
+        self._numbers: dict[str, Iterator[int]] = {}  # that names with the same beginning have not had yet
 
     def name_operand(self, tensor: torch.Tensor) -> str:
         """Its name; a tensor never seen before is a constant that the module or its globals hold."""
@@ -65,7 +66,9 @@ class TraceRecorder(OperatorRecorder):
 
     def _name(self, tensor: torch.Tensor, base: str) -> str:
         """Give a tensor a name that no other has."""
-        name = next(name for name in chain([base], (f"{base}_{n}" for n in count(1))) if name not in self._taken)
+        name, numbers = base, self._numbers.setdefault(base, count(1))
+        while name in self._taken:
+            name = f"{base}_{next(numbers)}"
         self._taken.add(name)
         self._names[id(tensor)] = name
         self._alive.append(tensor)

@@ -28,6 +28,8 @@ def test_a_reference_builds_the_same_parameters_for_the_same_seed():
     reference = load_reference(GOOD)
     first, again, other = (build_model(reference, seed).weight for seed in (1, 1, 2))
     assert torch.equal(first, again) and not torch.equal(first, other)
+    torch.manual_seed(1)
+    assert torch.equal(first, torch.randn(3))
 
 
 def test_the_source_of_a_loaded_model_can_be_inspected():
