@@ -117,10 +117,15 @@ def references(teacher: TeacherType) -> "Sandbox":
     """
     if probing.cache_info().currsize:
         probing().close()
+    return _warm(reference_preload(teacher))
+
+
+def reference_preload(teacher: TeacherType) -> tuple[str, ...]:
+    """What a sandbox for references imports."""
     from musadata.tracing import task as tracing
     from musadata.verifier import REFERENCE_PRELOAD
 
-    return _warm((*tracing.PRELOAD, *REFERENCE_PRELOAD, *TEACHERS[teacher].preload))
+    return *tracing.PRELOAD, *REFERENCE_PRELOAD, *TEACHERS[teacher].preload
 
 
 def _warm(preload: tuple[str, ...], setup: str | None = None) -> "Sandbox":

@@ -55,7 +55,7 @@ def run_stages(kinds: Sequence[type[Stage]], options: RunOptions) -> None:
                     print(f"{stage.name}: up to date", file=sys.stderr)
                 _finish(stages, options)
         if not done:
-            with warm_workers(options.arguments, _modules(stages, options)):
+            with warm_workers(options.arguments, _modules(stages, options), _preload(stages, options)):
                 _start(options, asks=bool(asking))
                 _run(stages, options)
             with survey(corpus, _is_record):
@@ -67,6 +67,11 @@ def _modules(stages: Sequence[Stage], options: RunOptions) -> list[str]:
     asked = (TEACHERS[options.config.teacher.kind].module, "musadata.verifier.verifier", "musadata.tracing.task")
     harness = "apache_beam.runners.worker.sdk_worker_main"
     return [harness, *(type(one).__module__ for one in stages), *(asked if any(one.asks for one in stages) else ())]
+
+
+def _preload(stages: Sequence[Stage], options: RunOptions) -> tuple[str, ...]:
+    """What the first stage's sandboxes import."""
+    return resources.reference_preload(options.config.teacher.kind) if stages[0].asks else ("torch",)
 
 
 def _begin_round(corpus: str, done: bool) -> bool:

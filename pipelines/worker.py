@@ -39,14 +39,16 @@ def local_workers(arguments: Sequence[str]) -> int:
 
 
 @contextlib.contextmanager
-def warm_workers(arguments: Sequence[str], modules: Sequence[str]) -> Iterator[None]:
-    """Have `modules` imported for the workers that start in here, and torch for their sandboxes."""
+def warm_workers(
+    arguments: Sequence[str], modules: Sequence[str], preload: Sequence[str] = ("torch",)
+) -> Iterator[None]:
+    """Have `modules` imported for the workers that start in here, and `preload` for their sandboxes."""
     from musadata.sandbox import start_ahead
     from musadata.sandbox.forked import has_process_descriptors
 
     count = local_workers(arguments)
     if count == 1:
-        start_ahead()
+        start_ahead(preload)
     if count < 2 or not has_process_descriptors():
         yield
         return
@@ -55,7 +57,8 @@ def warm_workers(arguments: Sequence[str], modules: Sequence[str]) -> Iterator[N
         with contextlib.suppress(OSError):  # the folder's name is too long
             listening.bind(path)
             listening.listen(count)
-        command = [sys.executable, "-m", "pipelines.worker", str(listening.fileno()), str(os.getpid()), *modules]
+        about = str(listening.fileno()), str(os.getpid()), ",".join(modules), ",".join(preload)
+        command = [sys.executable, "-m", "pipelines.worker", *about]
         # Its standard input closes with this block. It ends with its last worker then, which Beam may still wait for.
         warm = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[listening.fileno()])
         listening.close()
@@ -131,13 +134,13 @@ def _become_worker(environment: dict[str, str], warm: int) -> NoReturn:
         os._exit(1)
 
 
-def serve_forks(listening: socket.socket, owner: int, modules: Sequence[str]) -> None:
-    """Import `modules`, then fork a worker of process `owner` for every connection."""
+def serve_forks(listening: socket.socket, owner: int, modules: Sequence[str], preload: Sequence[str]) -> None:
+    """Import `modules`, and elsewhere `preload`, then fork a worker of process `owner` for every connection."""
     from musadata.sandbox import start_ahead
     from musadata.sandbox.confine import die_with_parent
 
     die_with_parent(owner)
-    start_ahead()
+    start_ahead(preload)
     gc.disable()  # what is imported stays
     for module in modules:
         importlib.import_module(module)
@@ -185,8 +188,9 @@ def main() -> None:
     if len(sys.argv) > 1:
         from pipelines import worker  # under its real name
 
-        listening, owner, *modules = sys.argv[1:]
-        worker.serve_forks(socket.socket(fileno=int(listening)), int(owner), modules)
+        listening, owner, modules, preload = sys.argv[1:]
+        opened = socket.socket(fileno=int(listening))
+        worker.serve_forks(opened, int(owner), modules.split(","), preload.split(","))
         os._exit(0)
     parent = os.getppid()
     code = _wait_for_fork(os.environ.get(WARM, ""))
