@@ -50,6 +50,13 @@ RIVAL_SECONDS = 3600
 UNRUN_LIMITS = Limits(seconds=60.0, memory_mb=4096)
 NOT_MODULES = frozenset({"syntax_error", "odd_encoding", "file_too_large", "unreadable", "unreadable_object"})
 
+# Losses that no arguments mend: the code needs what is not there, or cannot run. All other reasons are ours to mend.
+NOT_OURS = frozenset(
+    {"needs_package", "equivalent_needs_package", "needs_file", "needs_network", "needs_device", "outdated_code"}
+    | {"broken_code", "not_implemented", "returns_no_tensor", "too_large", "lazy_fails"}
+    | {"not_called_from_python", "module_as_value", "not_bound"}
+)
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -227,14 +234,17 @@ def measure_losses(
         )
     found, run = (sum(item[name] for item in runs.values()) for name in ("found", "run"))
     lost = sum(reasons.values())
-    largest, most = reasons.most_common(1)[0] if reasons else ("none", 0)
+    ours = Counter({reason: count for reason, count in reasons.items() if reason not in NOT_OURS})
+    largest, most = ours.most_common(1)[0] if ours else ("none", 0)
+    share = most / max(1, lost)
     crashes = reasons["internal_error"]
     errors = Counter(text for item in runs.values() for text, count in item["errors"].items() for _ in range(count))
     return [
         ("repositories that stage 1 ran over without a crash", "≥ 25", str(len(runs)), len(runs) >= 25),
         ("modules found, that run, lost without a reason", "", f"{found}, {run}, {found - run - lost}", True),
         ("... lost to an exception in the miner itself", "0", str(crashes), not crashes),
-        ("... the most frequent reason of a loss", "", f"{largest}: {most / max(1, lost):.0%} of {lost}", True),
+        ("... lost for reasons that are ours to mend", "", f"{ours.total()} of {lost}", True),
+        ("... the most frequent of them", "≤ 15 %", f"{largest}: {share:.0%} of {lost}", share <= 0.15),
     ], {"runs": runs, "reasons": dict(reasons.most_common()), "errors": dict(errors.most_common(40))}
 
 

@@ -26,6 +26,7 @@ from musadata.mining.arguments.repairs import repair
 from musadata.mining.arguments.signatures import constructor_owner, constructor_signature, positional_form
 from musadata.mining.arguments.task_sizes import fill_identities, improve_sizes, raise_factors
 from musadata.mining.arguments.tensor_outputs import return_tensors
+from musadata.mining.loss_reasons import loss_reason
 from musadata.mining.pruning.proving import prune_and_prove
 from musadata.mining.slicing.imports import without_imports
 
@@ -136,7 +137,7 @@ def _search(
     try:
         model = runner.load()
     except Exception as error:
-        return {"reason": "import_fails", "detail": f"{type(error).__name__}: {error}"[:300]}, None
+        return _loss("import", f"{type(error).__name__}: {error}"), None
     furthest = Result(False, "nothing to try")
     known = _parameters(runner.source, model, hints)
     for family in _families(runner, known, examples, as_shown):
@@ -153,12 +154,13 @@ def _search(
             return result, found
         if runner.exhausted:
             break
-    kind, _, message = furthest.error.partition(": ")
-    if kind == AbsentPackage.__name__:
-        return {"reason": "needs_package", "detail": message}, None
-    if kind == NameError.__name__:
-        return {"reason": "unresolved_name", "detail": message}, None
-    return {"reason": f"{furthest.stage or 'search'}_fails", "detail": furthest.error[:300]}, None
+    return _loss(furthest.stage, furthest.error), None
+
+
+def _loss(stage: str, error: str) -> dict[str, Any]:
+    reason = loss_reason(stage, error)
+    is_name = reason in ("needs_package", "unresolved_name")
+    return {"reason": reason, "detail": error.partition(": ")[2] if is_name else error[:300]}
 
 
 def _parameters(source: str, model: type, hints: Hints) -> Parameters:
@@ -197,8 +199,8 @@ def _try_family(
     Corrections of the attempt that got furthest in the code come first; every fourth attempt is a guess of the family.
 
     Returns:
-        The attempt that works, and the first failure among those that came furthest: later ones are often caused by
-        the corrections.
+        The attempt that works, and the first failure among those that came furthest in the code: later ones are often
+        caused by the corrections.
     """
     guesses, repaired = deque(family), _Repaired()
     waiting: deque[Attempt] = deque()  # guesses that were not constructed, until a correction is
@@ -217,7 +219,7 @@ def _try_family(
             waiting, guesses = guesses, deque()
         elif result.stage != "init" and waiting and attempt.init != waiting[0].init:
             guesses, waiting = deque(replace(item, init=attempt.init) for item in waiting), deque()
-        if STAGES.index(result.stage) > STAGES.index(furthest.stage):
+        if _progress(result) > _progress(furthest):
             furthest = result
         absent += result.error.startswith((AbsentPackage.__name__, NameError.__name__))
         if result.stage == "lazy" or absent >= MAX_ABSENT:
@@ -227,6 +229,11 @@ def _try_family(
             if other not in tried and len(repaired) < MAX_REPAIRED and not _is_degenerate(other):
                 repaired.push(other, result, rank)
     return None, furthest
+
+
+def _progress(result: Result) -> tuple[int, tuple[int, ...]]:
+    """How far in the code a failed attempt came: the stage, then the lines of the calls, outermost first."""
+    return STAGES.index(result.stage), result.place
 
 
 def _is_degenerate(attempt: Attempt) -> bool:
@@ -245,8 +252,8 @@ class _Repaired:
         return len(self._heap)
 
     def push(self, attempt: Attempt, failure: Result, rank: int) -> None:
-        progress = tuple(-line for line in failure.place)
-        heappush(self._heap, (-STAGES.index(failure.stage), progress, rank, next(self._numbers), attempt))
+        stage, place = _progress(failure)
+        heappush(self._heap, (-stage, tuple(-line for line in place), rank, next(self._numbers), attempt))
 
     def pop(self) -> Attempt:
         return heappop(self._heap)[-1]

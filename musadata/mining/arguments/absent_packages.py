@@ -44,6 +44,17 @@ class _Missing:
     def __getitem__(self, key: Any) -> "_Missing":
         return self()
 
+    def __bool__(self) -> bool:
+        return True
+
+    def _used(self, *_: Any) -> Any:
+        """A number, a path or a sequence is computed from it."""
+        raise AbsentPackage(self._name)
+
+    __len__ = __int__ = __float__ = __index__ = __fspath__ = __contains__ = _used
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = _used
+    __lt__ = __le__ = __gt__ = __ge__ = __neg__ = _used
+
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
         known = [base for base in bases if isinstance(base, type)]
         return () if known else (nn.Module,)
