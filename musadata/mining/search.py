@@ -226,7 +226,8 @@ def _try_family(
             runner.tries = runner.max_tries
             break
         for rank, other in enumerate(repair(attempt, result.error, result.line, known, result.operands)):
-            if other not in tried and len(repaired) < MAX_REPAIRED and not _is_degenerate(other):
+            useless = _is_degenerate(other) or (result.stage == "init" and other.init == attempt.init)
+            if other not in tried and len(repaired) < MAX_REPAIRED and not useless:
                 repaired.push(other, result, rank)
     return None, furthest
 

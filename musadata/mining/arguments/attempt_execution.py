@@ -24,6 +24,7 @@ from musadata.mining.arguments.operations import OperationCounter, counted_work
 MAX_ELEMENTS = 1 << 20  # of one input; an attempt with a larger one is not executed
 HELPERS = {"torch": torch, "nn": nn, "F": torch.nn.functional, "SimpleNamespace": SimpleNamespace, "math": math}
 TRANSIENT = "<reference>"
+ASSIGNED_TO = re.compile(r"^[\w, ]+ = ")  # a name there holds an older value, if any
 MAX_LINES = 6  # of a failing expression
 # A large module and a long call use up more tries: a clock must not decide what is found.
 PARAMETERS_PER_TRY = 1_000_000
@@ -234,7 +235,8 @@ def _operands(calls: list[tuple[int, str, dict[str, Any]]], given: Sequence[Any]
     """The inputs, or views of them, that the innermost failing statement reads which reads any by a local name."""
     memory = {place: number for number, item in enumerate(given) for place in _storages(item)}
     for _, text, variables in reversed(calls):
-        read = [variables[name] for name in re.findall(r"\w+", text) if name in variables]
+        names = re.findall(r"\w+", ASSIGNED_TO.sub("", text))
+        read = [variables[name] for name in names if name in variables]
         found = dict.fromkeys(memory[place] for item in read for place in _storages(item) if place in memory)
         if found:
             return tuple(found)

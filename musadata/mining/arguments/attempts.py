@@ -109,6 +109,11 @@ def with_fewer_rows(attempt: Attempt, count: int) -> Attempt:
     return attempt.with_values(tuple(count if value in leading else value for value in attempt.values()))
 
 
+def with_draw(attempt: Attempt, number: int, draw: Draw) -> Attempt:
+    """The attempt with another draw in this place."""
+    return replace(attempt, draws=(*attempt.draws[:number], draw, *attempt.draws[number + 1 :]))
+
+
 def integers(text: str) -> list[int]:
     """The whole numbers written in an expression, in order."""
     return [value for value, _, _ in _integers(text)]
@@ -130,3 +135,21 @@ def with_integers(text: str, values: list[int]) -> str:
     for (_, start, end), value in reversed(list(zip(constants, fresh, strict=True))):
         text = text[:start] + str(value) + text[end:]
     return text
+
+
+def fields_of(text: str) -> dict[str, str]:
+    """The fields of an expression for a configuration, an object or a dictionary; {} for any other expression."""
+    if not text.startswith(("SimpleNamespace(", "{")):
+        return {}
+    made = ast.parse(text, mode="eval").body
+    if isinstance(made, ast.Call):
+        return {item.arg or "": ast.unparse(item.value) for item in made.keywords}
+    pairs = zip(made.keys, made.values, strict=True) if isinstance(made, ast.Dict) else ()
+    return {str(key.value): ast.unparse(value) for key, value in pairs if isinstance(key, ast.Constant)}
+
+
+def configuration(text: str, fields: dict[str, str]) -> str:
+    """An expression of the same kind with these fields."""
+    if text.startswith("{"):
+        return "{" + ", ".join(f"{name!r}: {value}" for name, value in fields.items()) + "}"
+    return f"SimpleNamespace({', '.join(f'{name}={value}' for name, value in fields.items())})"

@@ -71,7 +71,7 @@ def _guess_value(parameter: inspect.Parameter, variant: int, facts: Facts, depth
         ordered = sorted(options, key=lambda item: str(item).lower() == "none")
         return repr(ordered[min(variant, len(ordered) - 1)])
     if not kind.scalars and not kind.length:
-        config = guess_config(name, facts, depth)
+        config = guess_config(name, facts, depth, variant=variant)
         if config:
             return config
     if name in facts.applied and not kind.is_known and name not in facts.called:
@@ -101,10 +101,12 @@ def _fits(value: str | int, kind: Kind) -> bool:
     return value in kind.values or not kind.scalars or type(value).__name__ in kind.scalars
 
 
-def guess_config(name: str, facts: Facts, depth: int, *, sure: bool = False) -> str:
+def guess_config(name: str, facts: Facts, depth: int, *, sure: bool = False, variant: int = 0) -> str:
     """An object or a dictionary with everything that the code reads from a configuration; "" for any other name.
 
-    `sure`: it is one, whatever its name is.
+    Args:
+        sure: it is one, whatever its name is.
+        variant: which of the options that the code knows for an item is chosen.
     """
     reads, defaults = facts.reads(name), facts.defaults.get(name, {})
     is_config = (
@@ -115,15 +117,15 @@ def guess_config(name: str, facts: Facts, depth: int, *, sure: bool = False) -> 
         or ((len(reads) > 1 or (reads and reads[0] in facts.attributes)) and not MODULES.match(name))
     )
     if depth < MAX_DEPTH and reads and is_config and name not in facts.applied:
-        items = [f"{item}={defaults.get(item) or _inner(item, facts, depth)}" for item in reads]
+        items = [f"{item}={defaults.get(item) or _inner(item, facts, depth, variant)}" for item in reads]
         return f"SimpleNamespace({', '.join(items)})"
     keys = facts.keys.get(name, ())
-    if depth < MAX_DEPTH and keys and (len(keys) > 1 or CONFIGS.match(name) or name in facts.parts):
-        return "{" + ", ".join(f"{item!r}: {_inner(item, facts, depth)}" for item in keys) + "}"
+    if depth < MAX_DEPTH and keys and (sure or len(keys) > 1 or CONFIGS.match(name) or name in facts.parts):
+        return "{" + ", ".join(f"{item!r}: {_inner(item, facts, depth, variant)}" for item in keys) + "}"
     return ""
 
 
-def _inner(name: str, facts: Facts, depth: int) -> str:
+def _inner(name: str, facts: Facts, depth: int, variant: int) -> str:
     """The value of an attribute or key of a configuration."""
     parameter = inspect.Parameter("_", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     if not name.isidentifier():
@@ -134,7 +136,8 @@ def _inner(name: str, facts: Facts, depth: int) -> str:
         return "24"
     if name == "block_size":  # of a language model: how many tokens it takes
         return "18"
-    text = guess_value(parameter, 0, facts, depth + 1)
+    chosen = variant if facts.options.get(name) or name in facts.parts else 0
+    text = guess_value(parameter, chosen, facts, depth + 1)
     return "'gelu'" if text.startswith("nn.") and "act" in name else text  # configurations hold names
 
 

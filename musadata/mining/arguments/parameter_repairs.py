@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from musadata.mining.arguments.attempts import Attempt, Draw, integers
 from musadata.mining.arguments.facts import Facts
-from musadata.mining.arguments.guesses import guess_value
+from musadata.mining.arguments.guesses import guess_config, guess_value
 from musadata.mining.arguments.input_shapes import draw_input
 from musadata.mining.arguments.normalize_examples import default_text
 
@@ -51,6 +51,8 @@ def repair_named(
         yield from _give_numbers(attempt, line, known, operands)
     if error.startswith("AssertionError"):
         yield from _satisfy(attempt, line, known)
+    if error.startswith("KeyError"):
+        yield from _give_keys(attempt, error, known)
     if MISSING.search(error):
         yield from _give_options(attempt, words, known)
         yield from _give_inputs(attempt, words, error, known)
@@ -116,6 +118,16 @@ def _give_options(attempt: Attempt, words: set[str], known: Parameters) -> Itera
         if None not in between:
             value = "True" if item.default is False else guess_value(item, 0, known.facts)
             yield replace(attempt, init=(*attempt.init, *map(str, between), value))
+
+
+def _give_keys(attempt: Attempt, error: str, known: Parameters) -> Iterator[Attempt]:
+    """A dictionary with all keys that the code reads for an optional parameter that is empty or None by default."""
+    for place, item in enumerate(known.init[len(attempt.init) :], len(attempt.init)):
+        between = [default_text(other.default) for other in known.init[len(attempt.init) : place]]
+        has_key = any(repr(key) in error for key in known.facts.keys.get(item.name, ()))
+        if has_key and None not in between and (item.default is None or isinstance(item.default, dict)):
+            config = guess_config(item.name, known.facts, 0, sure=True)
+            yield from [replace(attempt, init=(*attempt.init, *map(str, between), config))] if config else []
 
 
 def _give_inputs(attempt: Attempt, words: set[str], error: str, known: Parameters) -> Iterator[Attempt]:

@@ -1,6 +1,5 @@
 """Corrections of a failed attempt: the error message usually names both the actual and the expected size."""
 
-import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -8,10 +7,12 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from musadata.mining.arguments.attempts import Attempt, Draw, integers
+from musadata.mining.arguments.attempts import Attempt, Draw, configuration, fields_of, integers, with_draw
+from musadata.mining.arguments.guard_repairs import repair_guarded
 from musadata.mining.arguments.guesses import guess_by_name, guess_config
 from musadata.mining.arguments.layer_repairs import repair_layers
 from musadata.mining.arguments.parameter_repairs import Parameters, asserted_values, repair_named
+from musadata.mining.arguments.rank_repairs import JOINED, RANK, UNPACK, change_rank, is_of_rank, unpack
 from musadata.mining.arguments.stated_sizes import LARGEST, resize
 
 WANTS_INTEGERS = re.compile(
@@ -20,17 +21,8 @@ WANTS_INTEGERS = re.compile(
 )
 WANTS_FLOATS = re.compile(r"not implemented for 'Long'|expected.*Float|must be floating|can only be .*floating", re.I)
 WANTS_SHARES = re.compile(r"between 0 and 1|index out of range in self|input value should be", re.I)
-RANK = re.compile(
-    r"(\d)-?D\b|(\d)-dimensional|expected (\d)\)?,? (?:got|dim)|expected (\d)[), ]"
-    r"|number of dimensions: got (\d)|must be a (matrix)|n?dim(?:ension)?s?(?:\(\))? (?:==|=|of|should be|must be) (\d)"
-    r"|len\(dims\) = (\d)|<= (\d) dimensions"
-)
-AXIS = re.compile(r"Dimension out of range \(expected to be in range of \[-?\d+, -?\d+\], but got (-?\d)\)")
-SCALAR = re.compile(r"Boolean value of Tensor|cannot be converted to Scalar|only one element tensors")
-EXPANDED = re.compile(r"number of sizes provided \((\d)\) must be greater .* in the tensor \((\d)\)")
 ABSENT_FIELD = re.compile(r"SimpleNamespace' object has no attribute '(\w+)'")
 ABSENT_KEY = re.compile(r"^KeyError: '(\w+)'")
-UNPACK = re.compile(r"values to unpack \(expected (\d)")
 DIVIDE = re.compile(r"divisible|invalid for input of size|must be a multiple|%")
 NOT_A_SEQUENCE = re.compile(
     r"not iterable|not subscriptable|has no len|cannot unpack|must be (a )?(tuple|list|Iterable)(?! of ints)"
@@ -49,6 +41,7 @@ SHORTCUT = re.compile(
     r"of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension [12]"
 )
 WHOLE_WANTED = re.compile(r"integer|'int'|tuple of ints|int,|type\(s\) for (?:&|\||<<|>>)")
+COUNTS = (1, 3, 4, 5, 8, 16, 32)  # of items in a sequence
 MODULE_WANTED = re.compile(r"not callable|is not a Module subclass|has no attribute")
 
 
@@ -64,7 +57,8 @@ def repair(
         operands: the inputs that this text reads; variants that change none of them come last.
     """
     found = _variants(attempt, error, line, known, operands)
-    yield from sorted(found, key=lambda other: _changes_others(attempt, other, operands)) if operands else found
+    is_of_operands = operands and JOINED not in error
+    yield from sorted(found, key=lambda other: _changes_others(attempt, other, operands)) if is_of_operands else found
 
 
 def _changes_others(attempt: Attempt, other: Attempt, operands: Sequence[int]) -> bool:
@@ -80,16 +74,17 @@ def _variants(attempt: Attempt, error: str, line: str, known: Parameters, operan
     yield from _give_attributes(attempt, error, known)
     if "input too large" in error:
         yield from _smaller(attempt)
+    yield from repair_guarded(attempt, line, known)
     yield from repair_named(attempt, error, line, known, operands)
     if not operands:
         yield from repair_layers(attempt, error, line, known)
     words = set(re.findall(r"\w+", line))
     named = [place for place, item in enumerate(known.forward[: len(attempt.draws)]) if item.name in words]
-    ranked = _change_rank(attempt, f"{error} {line}" if "Assert" in error else error, line, [*operands, *named])
+    ranked = change_rank(attempt, f"{error} {line}" if "Assert" in error else error, line, [*operands, *named])
     if UNPACK.search(error):  # its numbers are no sizes
-        yield from _unpack(attempt, error, line, operands or named)
+        yield from unpack(attempt, error, line, operands or named)
     else:
-        if AXIS.search(error) or EXPANDED.search(error) or SCALAR.search(error):
+        if is_of_rank(error):
             yield from ranked
         shortcut = SHORTCUT.search(error)
         if shortcut:
@@ -107,7 +102,8 @@ def _variants(attempt: Attempt, error: str, line: str, known: Parameters, operan
         place: int,
     ) -> tuple[bool, bool]:  # from the failing line; configurations have fields like what it indexes
         is_named = place >= len(names) or names[place] in words
-        return not is_named, not any(word in attempt.init[place] for word in indexed)
+        is_indexed = place < len(names) and names[place] in indexed
+        return not is_named, not (is_indexed or any(word in attempt.init[place] for word in indexed))
 
     read = sorted(range(len(attempt.init)), key=is_far)
     for number in read:
@@ -163,38 +159,20 @@ def _smaller(attempt: Attempt) -> Iterator[Attempt]:
 
 def _other_values(text: str, error: str, line: str) -> Iterator[str]:
     """Another value, or a configuration with another one; fields that the failing line names come first."""
-    fields = _fields(text)
+    fields = fields_of(text)
     if not fields:
         yield from _other_expressions(text, error)
         return
     absent = re.search(ABSENT_FIELD if text.startswith("S") else ABSENT_KEY, error)
     if absent and absent[1] not in fields:
-        yield _configuration(text, {**fields, absent[1]: guess_by_name(absent[1])})
+        yield configuration(text, {**fields, absent[1]: guess_by_name(absent[1])})
     words = set(re.findall(r"\w+", f"{line} {error}"))
     indexed = re.findall(r"(\w+)\[", line)
     for name in sorted(fields, key=lambda name: name not in words and not any(word in name for word in indexed)):
         asserted = error.startswith("AssertionError") and name in words
         stated = list(asserted_values(line, name, fields[name])) if asserted else []
         for other in stated or _other_values(fields[name], error, line):
-            yield _configuration(text, {**fields, name: other})
-
-
-def _fields(text: str) -> dict[str, str]:
-    """The fields of an expression for a configuration, an object or a dictionary; {} for any other expression."""
-    if not text.startswith(("SimpleNamespace(", "{")):
-        return {}
-    made = ast.parse(text, mode="eval").body
-    if isinstance(made, ast.Call):
-        return {item.arg or "": ast.unparse(item.value) for item in made.keywords}
-    pairs = zip(made.keys, made.values, strict=True) if isinstance(made, ast.Dict) else ()
-    return {str(key.value): ast.unparse(value) for key, value in pairs if isinstance(key, ast.Constant)}
-
-
-def _configuration(text: str, fields: dict[str, str]) -> str:
-    """An expression of the same kind with these fields."""
-    if text.startswith("{"):
-        return "{" + ", ".join(f"{name!r}: {value}" for name, value in fields.items()) + "}"
-    return f"SimpleNamespace({', '.join(f'{name}={value}' for name, value in fields.items())})"
+            yield configuration(text, {**fields, name: other})
 
 
 def _match_sizes(attempt: Attempt, error: str) -> Iterator[Attempt]:
@@ -222,54 +200,6 @@ def _alike(attempt: Attempt, *sizes: int) -> Iterator[Attempt]:
                 shapes = [tuple(new if size == old else size for size in draw.shape) for draw in changed.draws]
                 pairs = zip(changed.draws, shapes, strict=True)
                 yield replace(changed, draws=tuple(replace(draw, shape=shape) for draw, shape in pairs))
-
-
-def _change_rank(attempt: Attempt, error: str, line: str, named: Sequence[int] = ()) -> Iterator[Attempt]:
-    """Another number of dimensions of one input, of those that the failing line names first; of all that are alike."""
-    wanted = [int(axis) + 1 if int(axis) >= 0 else -int(axis) for axis in AXIS.findall(error)]
-    wanted += [2 if text == "matrix" else int(text) for found in RANK.findall(error) for text in found if text]
-    wanted += [int(text) for text in UNPACK.findall(error)]
-    expanded = EXPANDED.search(error)
-    if expanded:
-        ranks = [len(attempt.draws[number].shape) for number in named]
-        wanted += [rank + int(expanded[1]) - int(expanded[2]) for rank in ranks]
-    if SCALAR.search(error):  # an item was read with too few indices
-        wanted += [found.count(",") + 1 for found in re.findall(r"\w\[([\w, ]+)\]", line)]
-        wanted += [len(attempt.draws[number].shape) - 1 for number in named]
-    of_plain = re.search("(tuple|list) index", error) and not re.search(r"shape|size|dim", line)
-    by_index = "IndexError" in error and "out of range in self" not in error and not of_plain  # nor of an embedding
-    if by_index or "Dimension out of range" in error or "dims" in error or "dimension" in error:
-        wanted += [max((len(draw.shape) for draw in attempt.draws), default=1) + 1, 2, 3, 4]
-    for rank in dict.fromkeys(wanted):
-        if not 1 <= rank <= 5:
-            continue
-        last_first = -1 if "number of dimensions: got" in error else 1
-        for number in dict.fromkeys([*named, *range(len(attempt.draws))[::last_first]]):
-            draw = attempt.draws[number]
-            if draw.kind != "literal" and len(draw.shape) != rank:
-                shape = reshape(draw.shape, rank)
-                yield with_draw(attempt, number, replace(draw, shape=shape))
-                alike = [replace(item, shape=shape) if item.shape == draw.shape else item for item in attempt.draws]
-                yield replace(attempt, draws=tuple(alike))
-
-
-def _unpack(attempt: Attempt, error: str, line: str, named: Sequence[int]) -> Iterator[Attempt]:
-    """As many rows of an input as the code unpacks it to, or items in each row where a loop unpacks the rows."""
-    if re.search(r"shape|size\(", line):
-        return
-    count, dim = int(UNPACK.findall(error)[0]), 1 if re.match(r"for\b", line) else 0
-    for number in named:
-        shape = attempt.draws[number].shape
-        if len(shape) > dim:
-            yield with_draw(
-                attempt, number, replace(attempt.draws[number], shape=(*shape[:dim], count, *shape[dim + 1 :][:1]))
-            )
-
-
-def reshape(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
-    """A shape of another rank that keeps the leading sizes and appends new distinct ones."""
-    fresh = [size for size in (7, 11, 13, 9, 15) if size not in shape]
-    return (*shape[:rank], *fresh[: max(0, rank - len(shape))])
 
 
 def _change_dtype(attempt: Attempt, error: str) -> Iterator[Attempt]:
@@ -308,10 +238,6 @@ def _share(draw: Draw) -> Draw:
     return replace(draw, kind="rand") if draw.kind == "randn" else draw
 
 
-def with_draw(attempt: Attempt, number: int, draw: Draw) -> Attempt:
-    return replace(attempt, draws=(*attempt.draws[:number], draw, *attempt.draws[number + 1 :]))
-
-
 def _other_expressions(text: str, error: str) -> Iterator[str]:
     if not text.startswith(("nn.", "SimpleNamespace")):
         yield from (repr(found) for found in _stated_options(error) if repr(found) != text)
@@ -339,9 +265,9 @@ def _other_expressions(text: str, error: str) -> Iterator[str]:
             or "single integer value" in error
         ):
             yield str(items[0]) if items else "1"
-        if "unpack" in error or "index out of range" in error or "items" in error or "length" in error:
+        if re.search(r"unpack|index out of range|items|length|\(unbatched\)", error):
             item = text.strip("()").split(",")[0]
-            yield from (f"({f'{item}, ' * count})" for count in (1, 3, 4, 5) if text.count(",") != count)
+            yield from (f"({f'{item}, ' * count})" for count in COUNTS if text.count(",") != count)
     elif text.startswith("nn."):
         if text == "nn.LayerNorm" and "normalized_shape" in error:  # of images
             yield "nn.BatchNorm2d"

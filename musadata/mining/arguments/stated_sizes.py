@@ -10,15 +10,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from musadata.mining.arguments.attempts import Attempt, Draw
+from musadata.mining.arguments.head_sizes import fit_head
 
 LARGEST = 4096
 LARGEST_SIDE = 512
+MAX_PARTS = 16  # that channels are taken apart into
 HALVED = 32  # the sides of an image that is halved five times
 WANTED = tuple(
     map(
         re.compile,
         (
             r"input\[(?P<shape>[\d, ]+)\] to have (?P<want>\d+) channels, but got (?P<got>\d+) channels",
+            r"Expected (?:hidden|cell)(?:\[\d\])? size \((?P<wanted>[\d, ]+)\), got \[(?P<shape>[\d, ]+)\]",
             r"shape \[\*, (?P<wanted>[\d, ]+)\], but got input of size ?\[(?P<shape>[\d, ]+)\]",
             r"multiplied \(\d+x(?P<got>\d+) and (?P<want>\d+)x\d+\)",
             r"size, got \d+, (?P<got>\d+)x\d+,(?P<want>\d+)",
@@ -40,7 +43,8 @@ POOLED = re.compile(r"input size: \(\d+x(?P<side>\d+)x\d+\)\. Calculated output 
 TOO_SMALL = re.compile(
     r"can't be greater than actual input|[Pp]adding size should be less|utput size is too small|smaller than kernel"
     r"|with size 0|non-?zero size|no tensor comes out|negative dimension|greater than zero, but got"
-    r"|more than 1 (?:spatial|value)|maximum size for tensor|is too small"
+    r"|more than 1 (?:spatial|value)|maximum size for tensor|is too small|[Ii]nvalid computed output size"
+    r"|Kernel size can't be greater"
 )
 # Errors of a network whose head fits images of one size alone, and the sizes that data sets have, by channels.
 HEAD = re.compile(
@@ -73,12 +77,21 @@ def resize(attempt: Attempt, error: str) -> Iterator[Attempt]:
     viewed = VIEWED.search(error)
     if viewed and "-1" not in viewed[1]:
         yield from _fit_view(attempt, math.prod(map(int, viewed[1].split(","))), int(viewed[2]))
+    if "more than 1 value per channel" in error:
+        yield from _paired(attempt)
+    if POOLED.search(error):
+        yield from _enlarged(attempt, error)
     if HEAD.search(error):
+        yield from fit_head(attempt, error)
         yield from _usual_images(attempt)
-    if "except in dimension" in error and not any(stated.got in known or stated.want in known for stated in read):
+    joins = "except in dimension" in error or any(stated.dim > 1 for stated in read)
+    if joins and not any(stated.got in known or stated.want in known for stated in read):
         yield from _divisible(attempt)
     for stated in read:
+        yield from _scaled(attempt, stated) if stated.joins else ()
+    for stated in read:
         yield from _joined(attempt, stated)
+        yield from _of_part(attempt, stated)
         yield from _resized(attempt, stated)
     for stated in read:
         yield from _widened(attempt, stated)
@@ -116,6 +129,16 @@ def _usual_images(attempt: Attempt) -> Iterator[Attempt]:
             if draw.shape[2:] != (side, side):
                 single = _with_batch_of_one(attempt, draw.shape[0]) if side >= LARGE_SIDE else attempt
                 yield _with_shape(single, number, (*single.draws[number].shape[:2], side, side))
+
+
+def _paired(attempt: Attempt) -> Iterator[Attempt]:
+    """Two items in place of one: statistics of a batch need them."""
+    draws = tuple(
+        replace(draw, shape=(2, *draw.shape[1:])) if len(draw.shape) > 1 and draw.shape[0] == 1 else draw
+        for draw in attempt.draws
+    )
+    if draws != attempt.draws:
+        yield replace(attempt, draws=draws)
 
 
 def _with_batch_of_one(attempt: Attempt, batch: int) -> Attempt:
@@ -180,6 +203,21 @@ def _joined(attempt: Attempt, stated: Stated) -> Iterator[Attempt]:
                 yield _with_sizes(attempt, [(number, 1)], size)
 
 
+def _of_part(attempt: Attempt, stated: Stated) -> Iterator[Attempt]:
+    """The channels or features of an input of which the code takes equal parts, or all but some."""
+    if stated.joins or stated.dim not in (-1, 1) or stated.got == 1:
+        return
+    for number, draw in reversed(list(enumerate(attempt.draws))):
+        dim = 1 if stated.dim == 1 else len(draw.shape) - 1
+        is_larger = 0 < dim < len(draw.shape) and draw.shape[dim] > stated.got and stated.got not in draw.shape
+        if is_larger and draw.kind in ("randn", "rand"):
+            parts, rest = divmod(draw.shape[dim], stated.got)
+            sizes = [parts * stated.want] if rest == 0 and parts <= MAX_PARTS else []
+            for size in (*sizes, draw.shape[dim] + stated.want - stated.got):
+                if 0 < size <= LARGEST:
+                    yield _with_sizes(attempt, [(number, dim)], size)
+
+
 def _widened(attempt: Attempt, stated: Stated, rank: int = 0) -> Iterator[Attempt]:
     """One of several inputs with the features or channels that are missing: it is joined to what others are made to.
 
@@ -197,14 +235,15 @@ def _widened(attempt: Attempt, stated: Stated, rank: int = 0) -> Iterator[Attemp
 
 def _divisible(attempt: Attempt) -> Iterator[Attempt]:
     """Images whose sides can be halved several times: what is scaled down and up again fits what was kept of it."""
-    draws = tuple(
-        replace(draw, shape=(*draw.shape[:2], *(-(-size // HALVED) * HALVED for size in draw.shape[2:])))
-        if len(draw.shape) > 3
-        else draw
-        for draw in attempt.draws
-    )
-    if draws != attempt.draws:
-        yield replace(attempt, draws=draws)
+    for divisor in (HALVED, HALVED // 4):
+        draws = tuple(
+            replace(draw, shape=(*draw.shape[:2], *(-(-size // divisor) * divisor for size in draw.shape[2:])))
+            if len(draw.shape) > 3
+            else draw
+            for draw in attempt.draws
+        )
+        if draws != attempt.draws:
+            yield replace(attempt, draws=draws)
 
 
 def _scaled(attempt: Attempt, stated: Stated) -> Iterator[Attempt]:
@@ -249,27 +288,28 @@ def _enlarged(attempt: Attempt, error: str) -> Iterator[Attempt]:
     pooled = POOLED.search(error)
     if pooled:
         side, result = int(pooled["side"]), int(pooled["result"])
-        draws = tuple(_stretched(draw, 1 + (1 - result) / max(1, side)) for draw in attempt.draws)
+        missing = 2 if result == 0 else 1 + (1 - result) / max(1, side)  # nothing says by how much the last step failed
+        draws = tuple(_stretched(draw, missing) for draw in attempt.draws)
         yield replace(attempt, draws=draws)
+    leading = [1 if draw.kind == "randint" else 2 for draw in attempt.draws]  # tokens have no features
     for times in (2, 4):
         draws = tuple(
-            replace(draw, shape=(*draw.shape[:2], *(size * times for size in draw.shape[2:])))
-            if len(draw.shape) > 2 and max(draw.shape[2:]) * times <= LARGEST_SIDE
+            replace(draw, shape=(*draw.shape[:fixed], *(size * times for size in draw.shape[fixed:])))
+            if len(draw.shape) > fixed and max(draw.shape[fixed:]) * times <= LARGEST_SIDE
             else draw
-            for draw in attempt.draws
+            for draw, fixed in zip(attempt.draws, leading, strict=True)
         )
         if draws != attempt.draws:
             yield replace(attempt, draws=draws)
 
 
 def _stretched(draw: Draw, times: float) -> Draw:
-    """An image so many times as large, up to sides that can be halved; large ones in a small batch."""
-    if len(draw.shape) < 4:
+    """A square image so many times as large, up to sides that can be halved; large ones in a small batch."""
+    if len(draw.shape) < 4 or max(draw.shape[2:]) == 1:
         return draw
-    sides = [
-        size if size == 1 < max(draw.shape[2:]) else min(LARGEST_SIDE, -(-int(size * times) // HALVED) * HALVED)
-        for size in draw.shape[2:]  # one may be a channel that the code moves
-    ]
+    smallest = min(size for size in draw.shape[2:] if size > 1)  # one may be a channel that the code moves
+    side = min(LARGEST_SIDE, -(-int(smallest * times) // HALVED) * HALVED)
+    sides = [1 if size == 1 else side for size in draw.shape[2:]]
     return replace(draw, shape=(min(2, draw.shape[0]), draw.shape[1], *sides))
 
 

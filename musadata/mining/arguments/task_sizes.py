@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from musadata.mining.arguments.attempt_execution import AttemptRunner
-from musadata.mining.arguments.attempts import Attempt
-from musadata.mining.arguments.repairs import with_draw
+from musadata.mining.arguments.attempts import Attempt, with_draw
 
 MAX_ELEMENTS = 1 << 16  # inputs and outputs together
 MAX_PARAMETERS = 1 << 20

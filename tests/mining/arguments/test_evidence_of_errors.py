@@ -1,0 +1,160 @@
+"""Corrections that errors and the code around them ask for. The searched code is ours, so it runs in this process."""
+
+import pytest
+from test_argument_search import run, search
+
+from musadata.mining.arguments.attempts import Attempt, Draw
+from musadata.mining.arguments.stated_sizes import resize
+
+
+def module(constructor, forward, parameters="", inputs="x"):
+    return (
+        f"class Model(nn.Module):\n    def __init__(self{parameters}):\n        super().__init__()\n"
+        f"{constructor}\n\n    def forward(self, {inputs}):\n{forward}\n"
+    )
+
+
+HEADS = {
+    "padding and pooling": ("self.c = nn.Conv2d(3, 8, 3)", "F.max_pool2d(self.c(x).relu(), 3, 2)", 8 * 9 * 9),
+    "three strides": (
+        "self.c = nn.Sequential(nn.Conv2d(3, 4, 5), nn.MaxPool2d(2), nn.Conv2d(4, 8, 5), nn.MaxPool2d(2))",
+        "F.max_pool2d(self.c(x), 3, 2)",
+        8 * 6 * 6,
+    ),
+    "volumes": ("self.c = nn.Conv3d(3, 4, 3, stride=2)", "self.c(x)", 4 * 5 * 5 * 5),
+}
+
+
+@pytest.mark.parametrize("case", HEADS)
+@pytest.mark.parametrize("flattened", [".flatten(1)", ".view(-1, {features})"])
+def test_images_are_as_large_as_the_head_asks_for(case, flattened):
+    layers, features, count = HEADS[case]
+    body = module(
+        f"        {layers}\n        self.head = nn.Linear({count}, 10)",
+        f"        x = {features}\n        return self.head(x{flattened.format(features=count)})",
+    )
+    found = search(body)
+    assert "reason" not in found, found
+    assert run(body, found).shape[-1] == 10
+
+
+@pytest.mark.parametrize(
+    ("constructor", "forward"),
+    [
+        ("self.c = nn.Conv1d(12, 8, 3)", "self.c(x.chunk(2, 1)[0])"),
+        ("self.c = nn.Conv2d(3, 8, 3)", "self.c(x[:, :3]) + self.c(x[:, 3:])"),
+        ("self.c = nn.Linear(40, 8)", "self.c(x[..., 1:])"),
+    ],
+)
+def test_a_layer_that_meets_a_part_of_the_channels_tells_how_many_there_are(constructor, forward):
+    body = module(f"        {constructor}", f"        return {forward}")
+    found = search(body)
+    assert "reason" not in found, found
+    run(body, found)
+
+
+def test_channels_of_a_part_grow_by_the_same_share_or_by_the_same_number():
+    error = (
+        "RuntimeError: Given groups=1, weight of size [8, 12, 3], "
+        "expected input[5, 9, 24] to have 12 channels, but got 9 channels instead"
+    )
+    attempt = Attempt((), (Draw("randn", (5, 18, 24)),))
+    shapes = [other.draws[0].shape for other in resize(attempt, error)]
+    assert shapes[:2] == [(5, 24, 24), (5, 21, 24)]
+
+
+def test_the_rank_of_an_input_changes_by_what_the_message_says_is_missing():
+    body = module(
+        "        self.embed = nn.Embedding(50, 24)\n        self.conv = nn.Conv1d(24, 8, 3)",
+        "        return self.conv(self.embed(words).permute(0, 2, 1))",
+        inputs="words",
+    )
+    found = search(body)
+    assert "reason" not in found, found
+    assert run(body, found).dim() == 3
+
+
+def test_a_decoder_step_gets_tokens_and_a_state_that_fit_each_other():
+    body = module(
+        "        self.embed = nn.Embedding(vocab_size, hidden_size)\n"
+        "        self.rnn = nn.GRU(2 * hidden_size, hidden_size)",
+        "        embedded = self.embed(word).unsqueeze(0)\n"
+        "        return self.rnn(torch.cat([embedded, context.mean(0, keepdim=True)], 2), state)",
+        parameters=", vocab_size, hidden_size",
+        inputs="word, state, context",
+    )
+    found = search(body)
+    assert "reason" not in found, found
+    run(body, found)
+
+
+def test_an_upsampled_image_joins_a_larger_one():
+    body = module(
+        "        self.up = nn.Upsample(scale_factor=2)\n        self.conv = nn.Conv2d(24, 8, 3)",
+        "        x = self.up(x)\n        x = torch.cat([skip.relu(), x], dim=1)\n        return self.conv(x)",
+        inputs="x, skip",
+    )
+    found = search(body)
+    assert "reason" not in found, found
+    run(body, found)
+
+
+GUARDED = {
+    "if taps == 1:\n            self.c = nn.Linear(24, 8)\n        else:\n            raise NotImplementedError": "1",
+    "if taps not in (5, 7):\n            raise ValueError\n        self.c = nn.Linear(24, 8)": "5",
+    "if taps > 9:\n            raise ValueError(taps)\n        self.c = nn.Linear(24, 8)": "8",
+    "if not taps or taps == 24:\n            raise ValueError\n        self.c = nn.Linear(24, 8)": "True",
+}
+
+
+@pytest.mark.parametrize("case", GUARDED)
+def test_the_condition_around_an_error_of_the_code_tells_what_it_wants(case):
+    found = search(module(f"        {case}", "        return self.c(x)", parameters=", taps"))
+    assert found.get("init") == [GUARDED[case]], found
+
+
+def test_a_configuration_that_is_empty_by_default_gets_the_keys_that_are_read():
+    body = module(
+        "        self.options = options\n        self.c = nn.Linear(24, width)",
+        "        return self.c(x).relu() if self.options['rectified'] else self.c(x) * self.options.get('gain')",
+        parameters=", width=8, options={}",
+    )
+    found = search(body)
+    assert "reason" not in found, found
+    assert found["init"][1].startswith("{'rectified': ")
+
+
+def test_the_argument_that_the_failing_line_indexes_becomes_a_sequence():
+    body = module(
+        "        self.a = nn.Linear(width, int(width * kept[index] / 10) + 1)\n        self.depth = depth",
+        "        return self.a(x)",
+        parameters=", width, depth, kept, index",
+    )
+    found = search(body)
+    assert "reason" not in found, found
+    assert found["init"][2].startswith("(")
+    assert found["init"][0].isdigit()
+
+
+def test_a_long_enough_sequence_is_found_where_a_counter_indexes_it():
+    body = module(
+        "        self.layers = nn.ModuleList([nn.Linear(24, widths[number]) for number in range(7)])",
+        "        return [layer(x) for layer in self.layers]",
+        parameters=", widths=None",
+    )
+    found = search(body)
+    assert "reason" not in found, found
+    assert found["init"][0].count(",") >= 7
+
+
+def test_another_option_of_a_configuration_is_tried_where_the_first_one_fails():
+    body = (
+        "def swish(x):\n    return x * x.sigmoid()\n\n\nACTS = {'relu': nn.Softmax2d, 'swish': swish}\n\n\n"
+        + module(
+            "        self.act = ACTS[cfg.afn]\n        self.c = nn.Linear(cfg.n_embd, 8)",
+            "        return self.act(self.c(x)).sum(-1)",
+            parameters=", cfg",
+        )
+    )
+    found = search(body)
+    assert "afn='swish'" in found.get("init", [""])[0], found
