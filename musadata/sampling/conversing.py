@@ -19,7 +19,8 @@ Item = TypeVar("Item")
 AskLater = Callable[[Request, Done], Answer | None]
 
 WINDOW = 4  # times as many conversations as may be under way are begun before the first one has ended
-_LONGEST_SLEEP_S = 0.05  # while fewer replies come than were waited for
+# While fewer replies come than were waited for; less where the server may have nothing to do.
+_LONGEST_SLEEP_S, _SHORT_SLEEP_S = 0.2, 0.05
 
 
 def hold(conversation: Conversation[Result], ask: Ask) -> Result:
@@ -64,7 +65,7 @@ def hold_all(
                 yield begun.popleft().result
         while begun:
             while not begun[0].has_ended:
-                replies.take(min(some, max(1, replies.awaited // 2)))
+                replies.take(min(some, max(1, replies.awaited // 2)), _SHORT_SLEEP_S)
             yield begun.popleft().result
     finally:
         for talk in begun:
@@ -159,9 +160,9 @@ class _Replies:
         elif len(self._arrived) >= self._wanted:
             self._enough.set()
 
-    def take(self, wanted: int) -> None:
+    def take(self, wanted: int, longest_s: float = _LONGEST_SLEEP_S) -> None:
         """Wait for so many replies, though not long, and go on with the conversations of those that are there."""
-        self._wait(wanted)
+        self._wait(wanted, longest_s)
         self._has_beginnings = False
         while self._arrived:
             talk, result = self._arrived.popleft()
@@ -170,11 +171,11 @@ class _Replies:
 
     def wait_for_all(self) -> None:
         while len(self._arrived) < self.awaited:
-            self._wait(self.awaited)
+            self._wait(self.awaited, _LONGEST_SLEEP_S)
 
-    def _wait(self, wanted: int) -> None:
+    def _wait(self, wanted: int, longest_s: float) -> None:
         self._enough.clear()
         self._wanted = wanted
         if len(self._arrived) < wanted and not self._has_beginnings:
-            self._enough.wait(_LONGEST_SLEEP_S)
+            self._enough.wait(longest_s)
         self._wanted = 1 << 60

@@ -64,10 +64,15 @@ def record(journal: Journal, key: str, teacher: str, request: Request, usage: Us
     """Write down what a reply has used; nothing if the server does not count."""
     if usage != NO_USAGE:
         about = _about(teacher, request.kind, request.task.operator_family)
-        tokens = _TOKENS % (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens, usage.cached_tokens)
         cost = repr(cost_of(usage, config))
         # A failure may come first.
-        journal.put_json(f"{key}.{time.time_ns()}", f'{{{about},"usage":{{{tokens}}},"cost":{cost}}}')
+        journal.put_json(f"{key}.{time.time_ns()}", f'{{{about},"usage":{usage_json(usage)},"cost":{cost}}}')
+
+
+def usage_json(usage: Usage) -> str:
+    """An object with all fields."""
+    counts = usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens, usage.cached_tokens
+    return f"{{{_TOKENS % counts}}}"
 
 
 @lru_cache(maxsize=1024)

@@ -1,19 +1,23 @@
 """What requests cost, and where a budget ends."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from musadata.config import RequestsConfig, TeacherConfig, TeacherType
 from musadata.corpus.spending import describe_spending, list_spending
 from musadata.errors import BudgetSpent
 from musadata.records import Usage
+from musadata.rows import restore
 from musadata.sampling.conversing import hold_all
-from musadata.sampling.request_cache import RequestCache
+from musadata.sampling.request_cache import RequestCache, _answer_json
 from musadata.storage.journal import Journal
 from musadata.teacher.ledger import NAME, Budget, cost_of, expenses, record
 from musadata.teacher.openai import OpenAITeacher
-from musadata.teacher.protocol import Conversation, RequestFailed
+from musadata.teacher.protocol import Answer, Conversation, RequestFailed
 from tests.teacher.faulty_server import FaultyServer
 from tests.teacher.test_openai import question
 
@@ -112,3 +116,21 @@ def test_failure_is_kept_apart_and_asked_again_once_it_is_cleared(tmp_path):
             server.faults = ()
             assert "ModelNew" in cache.ask_teacher(teacher)(question("a")).text
             assert list(Journal(tmp_path, "failures")) == []
+
+
+WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+COUNTS = st.integers(0, 1 << 40)
+
+
+@given(
+    st.builds(
+        Answer,
+        **dict.fromkeys(("text", "schedule", "fault", "thoughts", "finish_reason"), WORDS),
+        **dict.fromkeys(("server", "served_model", "teacher"), WORDS),
+        logprobs=st.lists(st.floats(-100, 0)).map(tuple),
+        usage=st.builds(Usage, COUNTS, COUNTS, COUNTS, COUNTS),
+    )
+)
+def test_a_kept_answer_has_all_fields_of_the_answer(answer):
+    assert restore(Answer, json.loads(_answer_json(answer))) == answer
+    assert json.loads(_answer_json(answer)).keys() == vars(answer).keys()
