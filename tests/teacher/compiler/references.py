@@ -233,6 +233,23 @@ FIXTURES = {
     ),
     "half product": Fixture("return torch.relu(x @ y.T) + 1", half("float16", TURNED_RIGHT)),
     "bfloat16 batches": Fixture("return x @ y", half("bfloat16", BATCHES)),
+    "turned halves": Fixture("return torch.sigmoid(x.T @ y.T)", half("bfloat16", TURNED)),
+    "half product with more": Fixture(
+        "y = x.T @ y; return F.gelu(y + self.b) + z, y",
+        half(
+            "float16",
+            (
+                (tensor(264, 72), tensor(264, 248, name="y"), tensor(72, 248, name="z")),
+                (tensor(13, 70), tensor(13, 248, name="y"), tensor(70, 248, name="z")),
+            ),
+        ),
+        "self.b = nn.Parameter(torch.randn(248, dtype=torch.float16))",
+    ),
+    "half convolution": Fixture(
+        "return torch.relu(self.c(x))",
+        half("bfloat16", two(tensor(2, 24, 9, 10), tensor(1, 24, 8, 8))),
+        "self.c = nn.Conv2d(24, 72, 3, padding=1, dtype=torch.bfloat16)",
+    ),
     "wide 3-D convolution": Fixture(
         "return self.c(x)",
         two(tensor(2, 3, 5, 6, 4), tensor(1, 3, 4, 5, 7)),

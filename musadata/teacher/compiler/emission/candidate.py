@@ -42,7 +42,6 @@ _UNNAMED_OPERATORS = frozenset(_TEMPLATES.joinpath("unnamed_operators.txt").read
 _CUDA_HEADERS = {
     "__half": "cuda_fp16.h",
     "__nv_bfloat16": "cuda_bf16.h",
-    "wmma::": "mma.h",
     "__pipeline_": "cuda_pipeline.h",
 }
 _LAUNCHING = _TEMPLATES.joinpath("launching.txt").read_text(encoding="utf-8")

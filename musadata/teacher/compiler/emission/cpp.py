@@ -44,15 +44,28 @@ LOADS: dict[str, tuple[str, str]] = {
 }
 HELD_ROWS: dict[str, str] = {"load_four": _DEVICE["load_four"], **_DEVICE["held_rows"]}
 _HALF_TYPES = {
-    "float16": {"T": "__half", "ptx": "f16", "pair": "__floats2half2_rn", "float": "__half2float"},
-    "bfloat16": {"T": "__nv_bfloat16", "ptx": "bf16", "pair": "__floats2bfloat162_rn", "float": "__bfloat162float"},
+    "float16": {
+        "T": "__half",
+        "ptx": "f16",
+        "pair": "__floats2half2_rn",
+        "float": "__half2float",
+        "zero": "__float2half",
+    },
+    "bfloat16": {
+        "T": "__nv_bfloat16",
+        "ptx": "bf16",
+        "pair": "__floats2bfloat162_rn",
+        "float": "__bfloat162float",
+        "zero": "__float2bfloat16",
+    },
 }
-FRAGMENTS: dict[str, str] = {dtype: _DEVICE["fragments"].format(**words) for dtype, words in _HALF_TYPES.items()}
 _HALF_SPREADS = {dtype: _DEVICE["spread"]["half"].format(**words) + "\n" for dtype, words in _HALF_TYPES.items()}
 SPREADS: dict[str, str] = {"float32": _DEVICE["spread"]["float32"] + "\n", **_HALF_SPREADS}
 _VECTORS = {"float32": {"V": "float4", "count": 4}, **{key: {"V": "uint4", "count": 8} for key in _HALF_TYPES}}
 DOTS: dict[str, str] = {dtype: _DEVICE["dot"].format(**words) + "\n" for dtype, words in _VECTORS.items()}
 COPY_EIGHT: str = _DEVICE["copy_eight"] + "\n"
+STORE_EIGHT: str = _DEVICE["store_eight"] + "\n"
+SWIZZLE: str = _DEVICE["swizzle"] + "\n"
 _WRITTEN = yaml.safe_load(_TEMPLATES.joinpath("expressions.yaml").read_text(encoding="utf-8"))
 C_TYPES: dict[str, str] = _WRITTEN["types"]
 _INFIX: dict[str, tuple[str, int]] = _WRITTEN["infix"]
@@ -74,6 +87,11 @@ def device_function(name: str, dtype: str) -> str:
         keeps_nan="; keeps NaN, as PyTorch's does" if floating else "",
         **{function: f"{function}{suffix}" for function in ("exp", "erf", "tanh", "log1p")},
     )
+
+
+def fragment_functions(dtype: str, *names: str) -> str:
+    """The functions for fragments of a half type: those that load them (by lines, or transposed), multiply, pack."""
+    return "".join(f"{_DEVICE['fragments'][name].format(**_HALF_TYPES[dtype])}\n" for name in names)
 
 
 def number_text(value: float | int | bool | Given, dtype: str) -> str:

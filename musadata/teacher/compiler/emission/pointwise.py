@@ -74,8 +74,8 @@ def decoded(kernel: Kernel, block: Block) -> frozenset[Variable]:
     return frozenset[Variable]().union(*(formula.variables for formula in formulas))
 
 
-def write_store(block: Block, store: Store) -> None:
-    """Write the element of a store at the current point."""
+def write_store(block: Block, store: Store, element: str = "") -> None:
+    """Write the element of a store at the current point, or put it into the variable `element`."""
     if isinstance(store.value, Added):
         text = block.value(store.value.value)
         element = f"&{store.buffer.name}[{block.printer.offset(store.buffer, store.value.index)}]"
@@ -91,7 +91,7 @@ def write_store(block: Block, store: Store) -> None:
         name = block.fresh("result")
         block.write(f"const {kind} {name} = {text};")
         text = name
-    block.write(f"{store.buffer.name}[{place}] = {stored(text, store.buffer.dtype)};")
+    block.write(f"{element or f'{store.buffer.name}[{place}]'} = {stored(text, store.buffer.dtype)};")
 
 
 def stored(text: str, dtype: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Template
 
 from musadata.teacher.compiler.emission.attention import BUSY_BLOCKS, Attention, AttentionTile
-from musadata.teacher.compiler.emission.cpp import C_TYPES, FRAGMENTS
+from musadata.teacher.compiler.emission.cpp import C_TYPES, fragment_functions
 from musadata.teacher.compiler.emission.launch import EmittedKernel, finish
 from musadata.teacher.compiler.emission.pointwise import stored
 from musadata.teacher.compiler.emission.statements import INDEX
@@ -55,7 +55,8 @@ def emit_tensor_core_attention(kernel: Kernel, size_names: Sequence[str], tile: 
         block,
         attention.setup(attention.threads),
         size_names,
-        helpers=load_functions(moved, copied=True) + FRAGMENTS[attention.dtype] + "\n",
+        helpers=load_functions(moved, copied=True)
+        + fragment_functions(attention.dtype, "load", "load_transposed", "multiply", "pack"),
         bounds=attention.threads,
         aligned=alignment(block, moved, host=True),
         shared=f"({lines} * ({padded}) + {tile.keys * (tile.cols + _PADDING)}) * sizeof({C_TYPES[attention.dtype]})",

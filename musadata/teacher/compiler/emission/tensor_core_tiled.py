@@ -1,16 +1,16 @@
-"""Large products of half types on tensor cores, through the fragments of `nvcuda::wmma`; sums are float.
+"""Large products of half types on tensor cores, by the instructions `ldmatrix` and `mma.sync`; sums are float.
 
-A warp multiplies fragments of 16 x 16 and keeps the sums of a rectangle of them. Which thread holds which element of a
-fragment is unspecified, so results pass through shared memory before bias and activation.
+A warp multiplies fragments of 16 x 16 and 16 x 8 elements and keeps the sums of a rectangle in registers. Its results
+pass through shared memory, 16 rows at a time, so that a thread has eight neighbours, which it stores at once.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from musadata.teacher.compiler.emission.cpp import C_TYPES
+from musadata.teacher.compiler.emission.cpp import C_TYPES, STORE_EIGHT, SWIZZLE, fragment_functions
 from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish
-from musadata.teacher.compiler.emission.pointwise import names_in
+from musadata.teacher.compiler.emission.pointwise import names_in, write_store
 from musadata.teacher.compiler.emission.statements import INDEX, Block
 from musadata.teacher.compiler.emission.tile_operands import (
     STAGES,
@@ -22,35 +22,39 @@ from musadata.teacher.compiler.emission.tile_operands import (
     load_functions,
     own_names,
     read_operand,
+    results,
+    stored_operand,
+    write_fetch,
     write_grid,
-    write_pipeline,
     write_places,
-    write_results,
 )
 from musadata.teacher.compiler.emission.tiled import (
     along_x,
     decode_used,
     longest_first,
     partition,
+    when_inside,
     write_batch,
     write_depth,
     write_phases,
 )
-from musadata.teacher.compiler.ir.index_formulas import Variable
-from musadata.teacher.compiler.ir.scalar import Choose, Load, Scalar
-from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
+from musadata.teacher.compiler.ir.scalar import Added, Choose, Load, Scalar
+from musadata.teacher.compiler.lowering.fusion import Kernel, Store
 
-_SIDE = 16  # of a fragment
-_PADDING = 8  # elements at the end of a tile's line, so that 16-byte reads reach different banks
-_LENGTH = _SIDE + 4  # of a line of results, for the same reason
+_SIDE = 16  # of a fragment, but for the columns of the right operand's and of the sums': eight
+_PADDING = 8  # floats at the end of a line of results, so that the lines that a warp writes reach different banks
+_PLACES = ("warp", "lane", "warp_row", "warp_col", "line", "at", "first", "whole")
+_NAMES = (*_PLACES, "tiles", "slice", "next_slice", "load", "to", "now", "results", "sum")
 
 
 @dataclass(frozen=True)
 class FragmentTile(Tile):
-    """A tile of which each warp computes `warp_rows` x `warp_cols`."""
+    """A tile of which each warp computes `warp_rows` x `warp_cols`. `ahead`: fragments are loaded while those before
+    them are multiplied, which pays where a multiprocessor has no second block to go on with meanwhile."""
 
     warp_rows: int
     warp_cols: int
+    ahead: bool = False
 
     @property
     def threads(self) -> int:
@@ -58,14 +62,14 @@ class FragmentTile(Tile):
 
     @property
     def fragments(self) -> tuple[int, int]:
-        """Of a warp: down and across."""
-        return self.warp_rows // _SIDE, self.warp_cols // _SIDE
+        """Of a warp's sums: down and across."""
+        return self.warp_rows // _SIDE, self.warp_cols // 8
 
 
-SHAPES = (FragmentTile(128, 128, 32, 64, 64), FragmentTile(64, 64, 32, 32, 32))
-WIDE_SHAPES = (FragmentTile(128, 256, 32, 64, 64), *SHAPES)  # loads less, but a multiprocessor has room for one block
+# Slices of 64: on an H200, a product of 4096 in float16 reached 0.51 of cuBLAS with them, 0.44 with slices of 32.
+SHAPES = (FragmentTile(128, 128, 64, 64, 64), FragmentTile(64, 64, 64, 32, 32))
+WIDE_SHAPES = (FragmentTile(128, 256, 64, 64, 64, ahead=True), *SHAPES)  # loads less; there is room for one block
 SMALLEST = SHAPES[-1]
-_NAMES = ("warp", "warp_row", "warp_col", "results", "at", "tiles")
 
 
 def half_type(kernel: Kernel) -> str:
@@ -94,133 +98,244 @@ def emit_tensor_core_tiled(
 ) -> EmittedKernel:
     """A block per tile of the output; each warp keeps a rectangle of sums in fragments. `hints`: how many products,
     rows and columns there are."""
-    stage, dtype = kernel.reductions[0], half_type(kernel)
-    parts = partition(kernel)
-    assert parts is not None
-    batch, rows, cols = parts
-    own = [*own_names(kernel.axes), *(v.name for v in stage.axes), *_NAMES, stage.local]
-    block = Block([*names_in(kernel, size_names), *own])
-    operands = (read_operand(block, stage, "left", rows, dtype), read_operand(block, stage, "right", cols, dtype))
-    shared = _write_tiles(block, tile, operands)
-    _write_positions(block, tile, *longest_first(*hints[1:], along_x(block, stage, batch)))
-    write_places(block, tile, operands)
-    write_batch(block, batch, along_x(block, stage, batch))
-    write_phases(block, stage)
-    down, across = tile.fragments
-    block.write(f"wmma::fragment<wmma::accumulator, 16, 16, 16, float> sums[{down}][{across}];")
-    with _fragment_loops(block, tile):
-        block.write("wmma::fill_fragment(sums[i][j], 0.0f);")
-    depth = write_depth(block, kernel, (tile.rows, tile.cols))
-    block.write()
-    write_pipeline(
-        block, tile, operands, depth, lambda: _multiply(block, tile, operands), lambda *at: _place(tile, *at)
-    )
-    kind = f"(*)[{_SIDE}][{_LENGTH}]"
-    block.write(f"float (*results)[{_SIDE}][{_LENGTH}] = reinterpret_cast<float {kind}>(tiles);")
-    block.write()
-    _write_results(block, kernel, stage, tile, rows, cols)
-    return finish(
-        kernel,
-        "wide tensor core tiles" if tile == WIDE_SHAPES[0] else "tensor core tiles",
-        block,
-        write_grid(block, tile, operands, batch, stage, swapped=hints[1] > hints[2]),
-        size_names,
-        helpers="using namespace nvcuda;\n\n" + load_functions(operands, copied=True),
-        bounds=tile.threads,
-        aligned=alignment(block, operands, host=True),
-        shared=shared,
-    )
+    return _OnTensorCores(kernel, size_names, tile).emit(hints)
 
 
-def _write_tiles(block: Block, tile: FragmentTile, operands: Sequence[Operand]) -> str:
-    """Shared memory, and its bytes."""
-    kind = C_TYPES[operands[0].dtype]
-    layouts = [_layout(tile, operand) for operand in operands]
-    block.write(f"extern __shared__ __align__(16) {kind} tiles[];  // {STAGES} slices of both operands")
-    sizes = [f"{STAGES} * {lines} * {length}" for lines, length in layouts]
-    for operand, (lines, length), start in zip(operands, layouts, ("tiles", f"tiles + {sizes[0]}"), strict=True):
-        pointer = f"(*)[{lines}][{length}]"
-        place = f"reinterpret_cast<{kind} {pointer}>({start})"
-        block.write(f"{kind} (*{operand.side}_tile)[{lines}][{length}] = {place};")
-    return f"({' + '.join(sizes)}) * sizeof({kind})"
+class _OnTensorCores:
+    """The kernel under construction."""
 
+    def __init__(self, kernel: Kernel, size_names: Sequence[str], tile: FragmentTile):
+        self.kernel, self.size_names, self.tile, self.stage = kernel, size_names, tile, kernel.reductions[0]
+        self.dtype, parts = half_type(kernel), partition(kernel)
+        assert parts is not None
+        self.batch, self.rows, self.cols = parts
+        own = [*own_names(kernel.axes), *(v.name for v in self.stage.axes), *_NAMES, self.stage.local]
+        block = self.block = Block([*names_in(kernel, size_names), *own])
+        sides = (("left", self.rows), ("right", self.cols))
+        self.operands = [read_operand(block, self.stage, side, axes, self.dtype) for side, axes in sides]
 
-def _layout(tile: FragmentTile, operand: Operand) -> tuple[int, int]:
-    """Lines of an operand's tile, and their length with padding: as neighbours lie in memory."""
-    extent = operand.extent(tile)
-    return (extent, tile.depth + _PADDING) if operand.along_depth else (tile.depth, extent + _PADDING)
+    def emit(self, hints: tuple[int, int, int]) -> EmittedKernel:
+        """Fetch slices, multiply them, and store what is made of the sums."""
+        block, tile, operands, wide = self.block, self.tile, self.operands, self.tile.cols > self.tile.rows
+        shared = self._write_tiles()
+        beside = along_x(block, self.stage, self.batch)
+        self._write_positions(*longest_first(*hints[1:], beside))
+        write_places(block, tile, operands)
+        write_batch(block, self.batch, beside)
+        write_phases(block, self.stage)
+        down, across = tile.fragments
+        block.write(f"float sums[{down}][{across}][4] = {{}};")
+        depth = write_depth(block, self.kernel, (tile.rows, tile.cols))
+        block.write()
+        write_fetch(block, tile, operands, depth, self._place)
+        block.write()
+        self._write_load()
+        self._write_loop(depth)
+        block.write()
+        vectors = self._write_results()
+        functions = load_functions(operands, copied=True)
+        functions += STORE_EIGHT.format(T=C_TYPES[self.dtype]) if vectors else ""
+        loads = ("load" if operand.along_depth else "load_transposed" for operand in operands)
+        return finish(
+            self.kernel,
+            "wide tensor core tiles" if wide else "tensor core tiles",
+            block,
+            write_grid(block, tile, operands, self.batch, self.stage, swapped=hints[1] > hints[2]),
+            self.size_names,
+            helpers=SWIZZLE + functions + fragment_functions(self.dtype, *dict.fromkeys(loads), "multiply"),
+            bounds=tile.threads,
+            aligned=alignment(block, operands, host=True),
+            shared=shared,
+        )
 
+    def _write_tiles(self) -> str:
+        """Shared memory, and its bytes."""
+        block, kind, start, sizes = self.block, C_TYPES[self.dtype], "tiles", []
+        block.write(f"extern __shared__ __align__(16) {kind} tiles[];  // {STAGES} slices of both operands")
+        for operand in self.operands:
+            lines, length = self._layout(operand)
+            pointer = f"(*)[{lines}][{length}]"
+            place = f"reinterpret_cast<{kind} {pointer}>({start})"
+            block.write(f"{kind} (*{operand.side}_tile)[{lines}][{length}] = {place};")
+            sizes.append(f"{STAGES} * {lines} * {length}")
+            start += f" + {sizes[-1]}"
+        return f"({' + '.join(sizes)}) * sizeof({kind})"
 
-def _write_positions(block: Block, tile: FragmentTile, row_block: str, col_block: str) -> None:
-    block.write(f"const {INDEX} first_row = {row_block} * {tile.rows};")
-    block.write(f"const {INDEX} first_col = {col_block} * {tile.cols};")
-    across = tile.cols // tile.warp_cols
-    block.write(f"const {INDEX} warp = threadIdx.x / 32;")
-    block.write(f"const {INDEX} warp_row = warp / {across} * {tile.warp_rows};")
-    block.write(f"const {INDEX} warp_col = warp % {across} * {tile.warp_cols};")
+    def _layout(self, operand: Operand) -> tuple[int, int]:
+        """Lines of an operand's tile, and their length: as neighbours lie in memory."""
+        extent = operand.extent(self.tile)
+        return (extent, self.tile.depth) if operand.along_depth else (self.tile.depth, extent)
 
+    def _write_positions(self, row_block: str, col_block: str) -> None:
+        block, tile = self.block, self.tile
+        block.write(f"const {INDEX} first_row = {row_block} * {tile.rows};")
+        block.write(f"const {INDEX} first_col = {col_block} * {tile.cols};")
+        across = tile.cols // tile.warp_cols
+        block.write(f"const {INDEX} warp = threadIdx.x / 32, lane = threadIdx.x % 32;")
+        block.write(f"const {INDEX} warp_row = warp / {across} * {tile.warp_rows};")
+        block.write(f"const {INDEX} warp_col = warp % {across} * {tile.warp_cols};")
 
-def _place(tile: FragmentTile, operand: Operand, slice_number: str) -> str:
-    """A thread's element i of a slice in shared memory."""
-    k, line = operand.place(tile)
-    place = f"[{line}][{k}]" if operand.along_depth else f"[{k}][{line}]"
-    return f"{operand.side}_tile[{slice_number}]{place}"
+    def _place(self, operand: Operand, slice_number: str) -> str:
+        """A thread's element i of a slice in shared memory."""
+        k, line = operand.place(self.tile)
+        outer, inner = (line, k) if operand.along_depth else (k, line)
+        return f"{operand.side}_tile[{slice_number}][{outer}][swizzle({outer}, {inner})]"
 
-
-@contextmanager
-def _fragment_loops(block: Block, tile: FragmentTile) -> Iterator[None]:
-    """Loops over the fragments of a warp; unrolled, since fragments stay in registers."""
-    down, across = tile.fragments
-    block.write("#pragma unroll")
-    with block.scope(f"for (int i = 0; i < {down}; ++i)"):
-        block.write("#pragma unroll")
-        with block.scope(f"for (int j = 0; j < {across}; ++j)"):
-            yield
-
-
-def _multiply(block: Block, tile: FragmentTile, operands: Sequence[Operand]) -> None:
-    """Add the products of the current slice, a fragment's depth at a time."""
-    kinds = zip(operands, ("matrix_a", "matrix_b"), ("row", "col"), ("i", "j"), tile.fragments, strict=True)
-    block.write("#pragma unroll")
-    with block.scope(f"for (int k = 0; k < {tile.depth}; k += {_SIDE})"):
-        for operand, kind, line, counter, count in kinds:
-            layout = "row_major" if operand.along_depth == (operand.side == "left") else "col_major"
-            element = f"wmma::{kind}, 16, 16, 16, {C_TYPES[operand.dtype]}, wmma::{layout}"
-            block.write(f"wmma::fragment<{element}> {operand.side}[{count}];")
-            first = f"warp_{line} + {counter} * {_SIDE}"
-            place = f"[{first}][k]" if operand.along_depth else f"[k][{first}]"
-            length = _layout(tile, operand)[1]
-            source = f"&{operand.side}_tile[current]{place}"
+    def _write_load(self) -> None:
+        """The arrays for fragments, and the function that loads those at k: a lane names a line of eight elements."""
+        block = self.block
+        down, across = self.tile.warp_rows // _SIDE, self.tile.warp_cols // _SIDE
+        two = "[2]" if self.tile.ahead else ""
+        which = "; some are multiplied, others loaded" if two else ""
+        block.write(f"unsigned left{two}[{down}][4], right{two}[{across}][4];  // fragments of a warp{which}")
+        parameters = f"{INDEX} slice, {INDEX} k" + (f", {INDEX} to" if two else "")
+        block.write(f"const auto load = [&]({parameters}) {{")
+        block.depth += 1
+        for operand, line, counter, count in zip(
+            self.operands, ("warp_row", "warp_col"), "ij", (down, across), strict=True
+        ):
+            outer, inner = f"{line} + {counter} * {_SIDE}", "k"
+            if not operand.along_depth:
+                outer, inner = inner, outer
+            by_lines = operand.along_depth == (operand.side == "left")
+            steps = ("lane % 16", "lane / 16 * 8") if by_lines else ("lane / 16 * 8 + lane % 8", "lane / 8 % 2 * 8")
+            place = f"[line][swizzle(line, {inner} + {steps[1]})]"
+            function = "load_fragments" if operand.along_depth else "load_transposed"
+            target = f"{operand.side}{'[to]' if two else ''}[{counter}]"
             block.write("#pragma unroll")
             with block.scope(f"for (int {counter} = 0; {counter} < {count}; ++{counter})"):
-                block.write(f"wmma::load_matrix_sync({operand.side}[{counter}], {source}, {length});")
-        with _fragment_loops(block, tile):
-            block.write("wmma::mma_sync(sums[i][j], left[i], right[j], sums[i][j]);")
+                block.write(f"const {INDEX} line = {outer} + {steps[0]};")
+                block.write(f"{function}({target}, &{operand.side}_tile[slice]{place});")
+        block.depth -= 1
+        block.write("};")
 
+    def _write_loop(self, depth: str) -> None:
+        """Along the depth, slice by slice, and in a slice by the depth of a fragment."""
+        block, tile, last = self.block, self.tile, STAGES - 1
 
-def _write_results(
-    block: Block,
-    kernel: Kernel,
-    stage: Reduce,
-    tile: FragmentTile,
-    rows: tuple[Variable, ...],
-    cols: tuple[Variable, ...],
-) -> None:
-    """Each warp passes its sums through shared memory, a fragment at a time; its threads then have known places."""
-    row, col = flat_name("left", rows), flat_name("right", cols)
-    with _fragment_loops(block, tile):
-        target = f"&results[warp][0][0], sums[i][j], {_LENGTH}, wmma::mem_row_major"
-        block.write(f"wmma::store_matrix_sync({target});")
-        block.write("__syncwarp();")
-        with block.scope(f"for (int at = threadIdx.x % 32; at < {_SIDE * _SIDE}; at += 32)"):
-            block.write(f"const {INDEX} {row} = first_row + warp_row + i * {_SIDE} + at / {_SIDE};")
-            block.write(f"const {INDEX} {col} = first_col + warp_col + j * {_SIDE} + at % {_SIDE};")
-            for axes, name in ((rows, row), (cols, col)):
+        def wait(what: str) -> None:
+            block.write(f"__pipeline_wait_prior({last - 1});  // {what} has arrived")
+            block.write("__syncthreads();  // for all threads, and nobody reads the slice before it any more")
+
+        if tile.ahead:
+            wait("the first slice")
+            block.write("load(0, 0, 0);")
+        with block.scope(f"for ({INDEX} start = 0, current = 0; start < {depth}; start += {tile.depth})"):
+            block.write(f"const {INDEX} next_slice = current == {last} ? 0 : current + 1;")
+            if not tile.ahead:
+                wait("the slice at start")
+            block.write("#pragma unroll")
+            with block.scope(f"for (int k = 0; k < {tile.depth}; k += {_SIDE})"):
+                if tile.ahead:
+                    block.write(f"const int now = k / {_SIDE} % 2;")
+                    with block.scope(f"if (k + {_SIDE} < {tile.depth})"):
+                        block.write(f"load(current, k + {_SIDE}, 1 - now);")
+                    with block.scope("else"):
+                        wait("the next slice")
+                        block.write("load(next_slice, 0, 1 - now);")
+                else:
+                    block.write("load(current, k);")
+                fetch = f"fetch(start + {last * tile.depth}, current == 0 ? {last} : current - 1);"
+                block.write(f"if (k == 0) {fetch}")
+                self._multiply("[now]" if tile.ahead else "")
+            block.write("current = next_slice;")
+        block.write("__pipeline_wait_prior(0);  // the zeros past the end, too")
+        block.write("__syncthreads();")
+
+    def _multiply(self, now: str) -> None:
+        """Add the products of the fragments that were loaded; the right ones hold twice eight columns."""
+        block, across = self.block, self.tile.fragments[1]
+        with self._each("i", self.tile.fragments[0]), self._each("j", across):
+            block.write("multiply_fragments(")
+            pair = f"right{now}[j / 2][j % 2 * 2], right{now}[j / 2][j % 2 * 2 + 1]"
+            block.write(f"    sums[i][j], left{now}[i], {pair});")
+
+    @contextmanager
+    def _each(self, counter: str, count: int) -> Iterator[None]:
+        """A loop over fragments; unrolled, since they stay in registers."""
+        self.block.write("#pragma unroll")
+        with self.block.scope(f"for (int {counter} = 0; {counter} < {count}; ++{counter})"):
+            yield
+
+    def _write_results(self) -> bool:
+        """A warp's sums pass through shared memory, then a thread has eight neighbours of a row; whether it stores them
+        as vectors. If none can be stored so, neighbouring threads have neighbours."""
+        block, tile = self.block, self.tile
+        row, col = flat_name("left", self.rows), flat_name("right", self.cols)
+        vectors = self._vectors()
+        length = tile.warp_cols + _PADDING
+        block.write(f"float (*results)[{_SIDE}][{length}] = reinterpret_cast<float (*)[{_SIDE}][{length}]>(tiles);")
+        if vectors:
+            tests = alignment(block, list(vectors.values())).split(" && ")
+            block.write(f"bool whole = {tests[0]};  // eight elements can be stored at once")
+            for test in tests[1:]:
+                block.write(f"whole = whole && {test};")
+        with self._each("i", tile.fragments[0]):
+            with self._each("j", tile.fragments[1]):
+                for lower in (0, 1):
+                    line = f"&results[warp][lane / 4{' + 8' if lower else ''}][j * 8 + lane % 4 * 2]"
+                    block.write(f"*reinterpret_cast<float2*>({line}) =")
+                    block.write(f"    make_float2(sums[i][j][{2 * lower}], sums[i][j][{2 * lower + 1}]);")
+            block.write("__syncwarp();")
+            for axes, name in ((self.rows, row), (self.cols, col)):
                 if len(axes) > 1:
                     block.printer.positions[flat(axes)] = name
-            block.printer.rename = {stage.local: f"results[warp][at / {_SIDE}][at % {_SIDE}]"}
-            with block.scope(f"if ({row} < {count_text(block, rows)} && {col} < {count_text(block, cols)})"):
+            self._write_lines(row, col, vectors)
+            block.write("__syncwarp();  // before the next rows take their place")
+        return bool(vectors)
+
+    def _write_lines(self, row: str, col: str, vectors: dict[int, Operand]) -> None:
+        """What a warp's threads store of 16 rows."""
+        block, width, own = self.block, self.tile.warp_cols, 8 if vectors else 1
+        count, place = count_text(block, self.cols), f"results[warp][at / {width}]"
+        first = "first" if vectors else col
+        block.printer.rename = {self.stage.local: "sum"}
+        block.write("#pragma unroll")
+        lanes = f"lane * {own}" if vectors else "lane"
+        with block.scope(f"for (int at = {lanes}; at < {_SIDE * width}; at += {32 * own})"):
+            block.write(f"const {INDEX} {row} = first_row + warp_row + i * {_SIDE} + at / {width};")
+            block.write(f"const {INDEX} {first} = first_col + warp_col + at % {width};")
+            with block.scope(f"if ({row} < {count_text(block, self.rows)} && {first} < {count})"):
                 head = len(block.lines)
-                write_results(block, kernel, stage)
-                decode_used(block, head, (row, rows), (col, cols))
-        block.write("__syncwarp();  // before the next fragment takes its place")
+                if vectors:
+                    self._write_eight(row, col, vectors, place, count)
+                else:
+                    block.write(f"const float sum = {place}[at % {width}];")
+                    inner = len(block.lines)
+                    with when_inside(block, self.stage):
+                        for store in results(self.kernel, self.stage):
+                            write_store(block, store)
+                    decode_used(block, inner, (col, self.cols))
+                decode_used(block, head, (row, self.rows))
+
+    def _write_eight(self, row: str, col: str, vectors: dict[int, Operand], place: str, count: str) -> None:
+        """Eight neighbours of a row: results that can be stored in vectors are, the others one by one."""
+        block, kind, stores = self.block, C_TYPES[self.dtype], results(self.kernel, self.stage)
+        names = {number: block.fresh(f"{stores[number].buffer.name}_part") for number in vectors}
+        for name in names.values():
+            block.write(f"__align__(16) {kind} {name}[8];")
+        with self._each("j", 8):
+            block.write(f"const {INDEX} {col} = first + j;")
+            with block.scope(f"if ({col} < {count})"):
+                block.write(f"const float sum = {place}[at % {self.tile.warp_cols} + j];")
+                inner = len(block.lines)
+                for number, store in enumerate(stores):
+                    write_store(block, store, f"{names[number]}[j]" if number in names else "")
+                decode_used(block, inner, (col, self.cols))
+        for number, operand in vectors.items():
+            assert operand.base is not None
+            base = f"{block.index(operand.base)} + " if operand.base.terms else ""
+            block.write(f"store_eight({operand.buffer} + {base}first, {names[number]}, {count} - first, whole);")
+
+    def _vectors(self) -> dict[int, Operand]:
+        """The results that can be stored in vectors, by their numbers."""
+        assert self.stage.contraction is not None
+        if self.stage.contraction.shared:
+            return {}
+        found = {number: self._vector(store) for number, store in enumerate(results(self.kernel, self.stage))}
+        return {number: operand for number, operand in found.items() if operand is not None}
+
+    def _vector(self, store: Store) -> Operand | None:
+        if isinstance(store.value, Added) or store.buffer.dtype != self.dtype:
+            return None
+        return stored_operand(self.block, store.buffer, store.index, self.cols, self.dtype)

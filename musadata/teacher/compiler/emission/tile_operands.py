@@ -27,7 +27,7 @@ from musadata.teacher.compiler.ir.index_formulas import (
     product,
     rename_variables,
 )
-from musadata.teacher.compiler.ir.scalar import Load, Local, Scalar
+from musadata.teacher.compiler.ir.scalar import Buffer, Load, Local, Scalar
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce, Store
 from musadata.teacher.compiler.lowering.layout import flatten
 
@@ -272,17 +272,12 @@ def write_slices(
         block.write("current ^= 1;")
 
 
-def write_pipeline(
-    block: Block,
-    tile: Tile,
-    operands: Sequence[Operand],
-    depth: str,
-    multiply: Callable[[], None],
-    target: Callable[[Operand, str], str],
+def write_fetch(
+    block: Block, tile: Tile, operands: Sequence[Operand], depth: str, target: Callable[[Operand, str], str]
 ) -> None:
-    """The same with asynchronous copies into shared memory, which holds three slices: two are on their way while one is
-    multiplied. `target` is the place of a thread's element i in a slice."""
-    last = STAGES - 1
+    """The function that copies a slice of both operands into shared memory, asynchronously where they move in vectors,
+    and its first calls: all slices but one that shared memory holds are on their way. `target` is the place of a
+    thread's element i in a slice."""
     with _fixed_lines(block, operands):
         block.write(
             f"const auto fetch = [&]({INDEX} next, {INDEX} filled) {{  // the slice at next; past the end zeros"
@@ -293,17 +288,9 @@ def write_pipeline(
         block.write("__pipeline_commit();")
         block.depth -= 1
         block.write("};")
-        block.write()
-        for ahead in range(last):
-            block.write(f"fetch({ahead * tile.depth}, {ahead});")
-        with block.scope(f"for ({INDEX} start = 0, current = 0; start < {depth}; start += {tile.depth})"):
-            block.write(f"__pipeline_wait_prior({last - 1});  // the slice at start has arrived")
-            block.write("__syncthreads();  // for all threads, and nobody reads the slice before it any more")
-            multiply()  # fetching before it was slower: 0.40 of cuBLAS instead of 0.46 (H200, fp16, 4096)
-            block.write(f"fetch(start + {last * tile.depth}, current == 0 ? {last} : current - 1);")
-            block.write(f"current = current == {last} ? 0 : current + 1;")
-    block.write("__pipeline_wait_prior(0);  // the zeros past the end, too")
-    block.write("__syncthreads();")
+    block.write()
+    for ahead in range(STAGES - 1):
+        block.write(f"fetch({ahead * tile.depth}, {ahead});")
 
 
 @contextmanager
@@ -337,7 +324,9 @@ def _fetch(block: Block, tile: Tile, operand: Operand, depth: str, target: str, 
             head = len(block.lines)
             vector = _vector(block, operand, position, depth)
             load = LOADS[operand.dtype][0]
-            block.write(f"copy_eight(&{target}, {vector});" if copied else f"{target} = {load}({vector});")
+            if copied:
+                block.write(f"{C_TYPES[operand.dtype]}* to = &{target};")
+            block.write(f"copy_eight(to, {vector});" if copied else f"{target} = {load}({vector});")
             decode_used(block, head, *changing)
             return
         block.write(f"{target} = {stored('0.0f', operand.dtype)};")
@@ -372,10 +361,23 @@ def _vector(block: Block, operand: Operand, position: str, depth: str) -> str:
 def write_results(block: Block, kernel: Kernel, stage: Reduce) -> None:
     """What a kernel stores at the current point, whose sum goes by the name that the printer knows."""
     with when_inside(block, stage):
-        if stage.buffer is not None:
-            write_store(block, Store(stage.buffer, (), stage.index, Local(stage.dtype, stage.local)))
-        for store in kernel.stores:
+        for store in results(kernel, stage):
             write_store(block, store)
+
+
+def results(kernel: Kernel, stage: Reduce) -> list[Store]:
+    """What a kernel stores of a contraction: the sum, if it is asked for, and what is made of it."""
+    own = [Store(stage.buffer, (), stage.index, Local(stage.dtype, stage.local))] if stage.buffer is not None else []
+    return [*own, *kernel.stores]
+
+
+def stored_operand(
+    block: Block, buffer: Buffer, index: tuple[Index, ...], cols: tuple[Variable, ...], dtype: str
+) -> Operand | None:
+    """A result of the type as an operand whose vectors go along the columns; None if it cannot be stored in vectors."""
+    value = Load(buffer.dtype, buffer, index)
+    operand = Operand("right", dtype, value, cols, (), flat_name("right", cols), count_text(block, cols))
+    return operand if operand.base is not None else None
 
 
 def load_functions(operands: Sequence[Operand], *, copied: bool = False) -> str:
