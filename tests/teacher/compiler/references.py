@@ -231,6 +231,36 @@ FIXTURES = {
             ),
         ),
     ),
+    "few rows of halves": Fixture(
+        "return torch.relu(x @ y) + z",
+        half(
+            "float16",
+            (
+                (tensor(3, 301), tensor(301, 135, name="y"), tensor(3, 135, name="z")),
+                (tensor(13, 840), tensor(840, 72, name="y"), tensor(13, 72, name="z")),
+            ),
+        ),
+    ),
+    "few rows in batches": Fixture(
+        "return torch.matmul(x, y)",
+        half(
+            "bfloat16",
+            (
+                (tensor(2, 5, 296), tensor(2, 296, 72, name="y")),
+                (tensor(1, 20, 44), tensor(1, 44, 132, name="y")),
+            ),
+        ),
+    ),
+    "few columns of halves": Fixture(
+        "return x.T @ y.T",
+        half(
+            "bfloat16",
+            (
+                (tensor(296, 72), tensor(5, 296, name="y")),
+                (tensor(44, 132), tensor(20, 44, name="y")),
+            ),
+        ),
+    ),
     "half product": Fixture("return torch.relu(x @ y.T) + 1", half("float16", TURNED_RIGHT)),
     "bfloat16 batches": Fixture("return x @ y", half("bfloat16", BATCHES)),
     "turned halves": Fixture("return torch.sigmoid(x.T @ y.T)", half("bfloat16", TURNED)),
@@ -376,7 +406,8 @@ FIXTURES = {
     "attention": Fixture("return F.scaled_dot_product_attention(q, k, v)", ATTENTION),
     "causal attention": Fixture("return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.3)", ATTENTION),
     "attention of half type": Fixture(
-        "return F.scaled_dot_product_attention(q, k, v)", heads((2, 3, 9, 10, 16), (1, 4, 33, 70, 16), dtype="float16")
+        "return F.scaled_dot_product_attention(q, k, v)",
+        heads((2, 3, 9, 10, 16), (1, 4, 33, 70, 16), dtype="float16"),
     ),
     "causal attention of half type": Fixture(
         "return F.scaled_dot_product_attention(q, k, v, is_causal=True)",

@@ -256,6 +256,10 @@ def test_triangles_of_products_skip_tiles_beyond_the_diagonal(name, graph_of, ve
     ("name", "rows", "schedule"),
     [
         ("few rows", 5, "larger operand read once, neighbouring lines per thread"),
+        ("few rows of halves", 16, "larger operand read once, on tensor cores"),
+        ("few rows of halves", 2, "larger operand read once, on tensor cores"),
+        ("few rows in batches", 12, "larger operand read once, on tensor cores"),
+        ("few columns of halves", 8, "larger operand read once, on tensor cores"),
         ("few rows of turned halves", 16, "larger operand read once, a warp per line"),
         ("few rows of turned halves", 2, "larger operand read once, a warp per line"),
     ],
@@ -263,7 +267,7 @@ def test_triangles_of_products_skip_tiles_beyond_the_diagonal(name, graph_of, ve
 def test_products_of_few_rows_are_accepted(name, rows, schedule, graph_of, verifier):
     graph = graph_of(name)
     sizes = {origin.name: 4096 for origin in graph.sizes}
-    (few,) = graph.inputs[0].type.shape[-2].atoms()
+    (few,) = graph.inputs[-1 if name == "few columns of halves" else 0].type.shape[-2].atoms()
     candidate = build_candidate(graph, PLANS[0], sizes | {few.name: rows})
     assert candidate.kernels[0].schedule == schedule
     verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)

@@ -63,6 +63,7 @@ _HALF_SPREADS = {dtype: _DEVICE["spread"]["half"].format(**words) + "\n" for dty
 SPREADS: dict[str, str] = {"float32": _DEVICE["spread"]["float32"] + "\n", **_HALF_SPREADS}
 _VECTORS = {"float32": {"V": "float4", "count": 4}, **{key: {"V": "uint4", "count": 8} for key in _HALF_TYPES}}
 DOTS: dict[str, str] = {dtype: _DEVICE["dot"].format(**words) + "\n" for dtype, words in _VECTORS.items()}
+PAIRS: dict[str, str] = {dtype: _DEVICE["pairs"].format(**words) + "\n" for dtype, words in _HALF_TYPES.items()}
 COPY_EIGHT: str = _DEVICE["copy_eight"] + "\n"
 STORE_EIGHT: str = _DEVICE["store_eight"] + "\n"
 SWIZZLE: str = _DEVICE["swizzle"] + "\n"

@@ -1,14 +1,24 @@
 """Products of a few rows, or of a few columns: the large operand decides how long they take.
 
 Each of its elements is read once, in vectors, and meets all of the few rows in registers. Where its neighbours lie
-along the depth, the lanes of a warp go along it together; else each thread has some neighbouring columns.
+along the depth, the lanes of a warp go along it together; else each thread has some neighbouring columns. Those of half
+types are multiplied on tensor cores: what a thread loads is part of a fragment, if the depth is taken in another order.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from musadata.teacher.compiler.emission.cpp import DOTS, LOADS, PRODUCT, SPREADS, helper_name, helpers
+from musadata.teacher.compiler.emission.cpp import (
+    DOTS,
+    LOADS,
+    PAIRS,
+    PRODUCT,
+    SPREADS,
+    fragment_functions,
+    helper_name,
+    helpers,
+)
 from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish
 from musadata.teacher.compiler.emission.pointwise import names_in
 from musadata.teacher.compiler.emission.statements import INDEX, Block, is_shared
@@ -28,9 +38,12 @@ from musadata.teacher.compiler.lowering.fusion import Kernel
 
 BY_WARPS = "larger operand read once, a warp per line"
 BY_THREADS = "larger operand read once, neighbouring lines per thread"
+BY_FRAGMENTS = "larger operand read once, on tensor cores"
 MOST_ROWS = 16  # a thread holds a sum for each
 _WARPS, _THREADS, _SLICE = 8, 128, 128
+_SHARING, _LINES = 12, 64  # warps that share the depth, and lines of the large operand that a block has of it
 _NAMES = ("lane", "first_few", "first_many", "few_part", "many_part", "few_tile", "sums", "total", "aligned", "end")
+_NAMES_OF_FRAGMENTS = ("warp", "own_many", "start", "few_pairs", "words", "rest", "at", "warp_sums", "sum")
 
 
 @dataclass(frozen=True)
@@ -60,6 +73,18 @@ def can_stream(kernel: Kernel, few: int) -> bool:
     return other.dtype == many.dtype and other.base is not None and other.along_depth
 
 
+def can_use_fragments(kernel: Kernel, few: int) -> bool:
+    """Whether tensor cores multiply what can stream: operands of one half type, the smaller one in vectors along the
+    depth, the larger one across it."""
+    stage, parts = kernel.reductions[0], partition(kernel)
+    assert stage.contraction is not None and parts is not None
+    sides = [side(stage.index, stage.loops) for side in (stage.contraction.left, stage.contraction.right)]
+    small, large = (_operand("", sides[one], parts[1 + one], kernel) for one in (few, 1 - few))
+    if large.dtype != small.dtype or large.dtype not in ("float16", "bfloat16") or not small.axes:
+        return False
+    return large.base is not None and not large.along_depth and small.base is not None and small.along_depth
+
+
 def _memory(value: Scalar) -> str:
     return value.buffer.dtype if isinstance(value, Load) else ""
 
@@ -81,7 +106,7 @@ class _FewRows:
         self.kernel, self.size_names, self.stage, parts = kernel, size_names, kernel.reductions[0], partition(kernel)
         assert parts is not None and self.stage.contraction is not None
         self.batch, self.k = parts[0], self.stage.axes[0].name
-        own = [self.k, "tile_row", "tile_col", self.stage.local, *_NAMES]
+        own = [self.k, "tile_row", "tile_col", self.stage.local, *_NAMES, *_NAMES_OF_FRAGMENTS]
         self.block = Block([*names_in(kernel, size_names), *own])
         sides = []
         for side, axes in zip(("left", "right"), parts[1:], strict=True):
@@ -91,10 +116,14 @@ class _FewRows:
             if len(axes) > 1:
                 self.block.printer.positions[flat(axes)] = name
         self.few, self.many = sides[few], sides[1 - few]
+        self.by_fragments = can_use_fragments(kernel, few)
         self.rows = next(size for size in (1, 2, 4, 8, MOST_ROWS) if size >= min(count, MOST_ROWS))
 
     def emit(self) -> EmittedKernel:
         """The kernel by the way that its large operand lies in memory."""
+        return self._emit_fragments() if self.by_fragments else self._emit_lines()
+
+    def _emit_lines(self) -> EmittedKernel:
         block, operand = self.block, self.many.operand
         along_depth, group = operand.along_depth, operand.group
         if along_depth:
@@ -126,6 +155,88 @@ class _FewRows:
             bounds=threads,
             aligned=alignment(block, operands, host=True) if host else "",
         )
+
+    def _emit_fragments(self) -> EmittedKernel:
+        """A block has some lines of the large operand and all of the depth, which its warps share."""
+        block, many, few = self.block, self.many, self.few
+        self.rows = max(8, self.rows)  # what a fragment has, or half of it
+        operands = [many.operand, few.operand]
+        block.write(f"const {INDEX} lane = threadIdx.x % 32, warp = threadIdx.x / 32;")
+        block.write(f"const {INDEX} first_many = blockIdx.x * {_LINES}, first_few = blockIdx.y * {self.rows};")
+        block.write(f"const {INDEX} own_many = first_many + lane / 4 * 8;  // the first of eight")
+        write_batch(block, self.batch)
+        if is_shared():
+            block.write(f"const bool aligned = {alignment(block, operands)};")
+        self._write_products(depth_of(block, self.stage))
+        self._write_total()
+        blocks = [tile_count(many.count, _LINES), tile_count(few.count, self.rows)]
+        blocks += [count_text(block, self.batch)] if self.batch else []
+        dtype = many.operand.dtype
+        return finish(
+            self.kernel,
+            BY_FRAGMENTS,
+            block,
+            (f"const int threads = {_SHARING * 32};", f"const dim3 blocks({', '.join(blocks)});"),
+            self.size_names,
+            helpers=load_functions(operands) + PAIRS[dtype] + fragment_functions(dtype, "multiply"),
+            bounds=_SHARING * 32,
+            aligned="" if is_shared() else alignment(block, operands, host=True),
+        )
+
+    def _write_products(self, depth: str) -> None:
+        """Along a warp's part of the depth: a thread takes four of each 16 steps, of which it loads the eight lines'
+        neighbours that are its own, and of the few rows the elements that its fragments have there."""
+        block, many, few, k, step = self.block, self.many, self.few, self.k, _SHARING * 16
+        block.write("float sums[8][4] = {};")
+        block.write("#pragma unroll 4")
+        with block.scope(f"for ({INDEX} start = warp * 16; start < {depth}; start += {step})"):
+            block.write(f"const {INDEX} {k} = start + lane % 4 * 4;  // a sum may take the depth in any order")
+            block.write("unsigned few_part[4] = {};")
+            block.write("#pragma unroll")
+            with block.scope(f"for (int i = 0; i < {self.rows // 8}; ++i)"):
+                block.write(f"const {INDEX} {few.name} = first_few + lane / 4 + i * 8;")
+                rest = f"{few.name} < {few.count} ? {depth} - {k} : 0"
+                head = len(block.lines)
+                load = f"load_pairs({few.operand.buffer}{self._base_text(few)} + {k}, {rest}, aligned)"
+                block.write(f"const uint2 few_pairs = {load};")
+                decode_used(block, head, (few.name, few.axes))
+                block.write("few_part[i] = few_pairs.x;")
+                block.write("few_part[i + 2] = few_pairs.y;")
+            block.write("uint4 many_part[4];")
+            block.write("#pragma unroll")
+            with block.scope("for (int i = 0; i < 4; ++i)"):
+                rest = f"{k} + i < {depth} ? {many.count} - own_many : 0"
+                block.printer.rename = {k: f"({k} + i)"}
+                at = f"{many.operand.buffer}{self._base_text(replace(many, name='own_many'))} + own_many"
+                block.printer.rename = None
+                block.write(f"const {INDEX} rest = {rest};")
+                block.write(f"many_part[i] = load_eight({at}, rest, aligned);")
+            block.write("const unsigned (*words)[4] = reinterpret_cast<const unsigned (*)[4]>(many_part);")
+            block.write("#pragma unroll")
+            with block.scope("for (int i = 0; i < 4; ++i)"):
+                for place, halves in (("2 * i", "lows"), ("2 * i + 1", "highs")):
+                    pairs = (f"{halves}(words[{one}][i], words[{one + 1}][i])" for one in (0, 2))
+                    block.write("multiply_fragments(")
+                    block.write(f"    sums[{place}], few_part, {', '.join(pairs)});")
+
+    def _write_total(self) -> None:
+        """Warps add up what they have by shared memory; a thread's fragments have eight neighbours of two places."""
+        block, many, few = self.block, self.many, self.few
+        block.write(f"__shared__ float warp_sums[{_SHARING}][{self.rows}][{_LINES}];")
+        block.write("#pragma unroll")
+        with block.scope(f"for (int i = 0; i < {self.rows // 4}; ++i)"):
+            block.write("#pragma unroll")
+            with block.scope("for (int j = 0; j < 8; ++j)"):
+                block.write("warp_sums[warp][lane / 4 + i / 2 * 8][(lane % 4 * 2 + i % 2) * 8 + j] = sums[j][i];")
+        block.write("__syncthreads();")
+        with block.scope(f"for (int at = threadIdx.x; at < {self.rows * _LINES}; at += {_SHARING * 32})"):
+            block.write(f"const {INDEX} {few.name} = first_few + at / {_LINES};")
+            block.write(f"const {INDEX} {many.name} = first_many + at % {_LINES};")
+            block.write("float sum = 0.0f;")
+            block.write("#pragma unroll")
+            line = f"sum += warp_sums[i][at / {_LINES}][at % {_LINES}];"
+            block.write(f"for (int i = 0; i < {_SHARING}; ++i) {line}")
+            self._write_results(f"{few.name} < {few.count} && {many.name} < {many.count}", "sum")
 
     def _write_along_depth(self, depth: str) -> None:
         block, many, few, group = self.block, self.many, self.few, self.many.operand.group

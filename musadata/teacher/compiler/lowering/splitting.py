@@ -21,6 +21,7 @@ TILE = 128  # rows and columns of a product that a block computes, where there a
 MOST_TILES = 33  # of a product: with more, smaller ones keep a large GPU's multiprocessors busy
 FULL_GRID = 264  # two blocks for each multiprocessor
 FEW_LINES, THREAD_COLUMNS = 16, 1024  # with so few rows, two blocks have so many columns, or the other way round
+FRAGMENT_COLUMNS = 64  # of a block, where operands of half types go to tensor cores
 LEAST_SHARE = 256  # of the depth: for a shorter part, writing and adding up a tile's sums takes longer than making them
 LEAST_DEPTH = 2048  # of a product: what a shallower one gains is about what a second launch takes
 _PARTS = ("float32", "float64", "int64", "int32", "bool")  # types of sums that a block can share
@@ -53,15 +54,26 @@ def _share_of_depth(loop: Loop, sizes: Mapping[str, int]) -> int:
     if min(rows, cols) <= FEW_LINES:
         if _is_along_depth(loop, extents[0], rows <= cols):
             return 0  # a warp for each result keeps enough of a GPU busy
-        tiles = batch * -(-max(rows, cols) // THREAD_COLUMNS)
+        fragments = max(rows, cols) % 8 == depth % 8 == 0 and _suits_fragments(loop, extents[0], rows <= cols)
+        tiles = batch * -(-max(rows, cols) // (FRAGMENT_COLUMNS if fragments else THREAD_COLUMNS))
     if tiles > MOST_TILES or depth < LEAST_DEPTH:
         return 0
     share = max(LEAST_SHARE, 1 << (-(-depth * tiles // FULL_GRID) - 1).bit_length())
     return share if depth > 2 * share else 0
 
 
+def _suits_fragments(loop: Loop, depth: Index, right_is_large: bool) -> bool:
+    """Whether operands are of a half type, and neighbours of the smaller one are neighbours along the depth: a block
+    has all of it then, in warps that share it (16 x 8192 x 8192 on an H200: 1.12 of eager; in four parts 0.86)."""
+    assert loop.contraction is not None
+    axes, inner = variables_of(loop.names, loop.shape)[0], (of(Variable("k", depth)),)
+    values = [side(axes, inner) for side in (loop.contraction.left, loop.contraction.right)]
+    dtypes = {value.buffer.dtype if isinstance(value, Load) else "" for value in values}
+    return len(dtypes) == 1 and dtypes <= {"float16", "bfloat16"} and _is_along_depth(loop, depth, not right_is_large)
+
+
 def _is_along_depth(loop: Loop, depth: Index, of_right: bool) -> bool:
-    """Whether neighbouring elements of the larger operand are neighbours along the depth."""
+    """Whether neighbouring elements of an operand are neighbours along the depth."""
     assert loop.contraction is not None
     inner = of(Variable("k", depth))
     axes, _ = variables_of(loop.names, loop.shape)

@@ -49,3 +49,12 @@ def test_results_of_a_half_type_are_stored_eight_at_once(graph_of):
 
 def test_results_whose_neighbours_are_apart_are_stored_one_by_one(graph_of):
     assert "store_eight" not in source_of(graph_of("half convolution"), PLANS[0], 24)
+
+
+@pytest.mark.parametrize(("cols", "names"), [(8192, ["add_kernel"]), (1024, ["mm_partial_kernel", "add_kernel"])])
+def test_blocks_share_the_depth_of_few_rows_only_where_columns_are_few(cols, names, graph_of):
+    graph = graph_of("few rows of halves")
+    few, depth, many = (next(size.atoms()) for size in (*graph.inputs[0].type.shape, graph.inputs[1].type.shape[1]))
+    candidate = build_candidate(graph, PLANS[0], {few.name: 16, depth.name: 8192, many.name: cols})
+    assert [emitted.kernel.name for emitted in candidate.kernels] == names
+    assert candidate.kernels[0].schedule == "larger operand read once, on tensor cores"
