@@ -9,6 +9,7 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,7 @@ from musadata.teacher.compiler.capturing.autograd_functions import called_direct
 from musadata.teacher.compiler.capturing.constructor import recording_functions, slice_constructor
 from musadata.teacher.compiler.capturing.constructor_arguments import find_constructor_arguments
 from musadata.teacher.compiler.capturing.encoding import GraphEncoder
+from musadata.teacher.compiler.capturing.held_tensors import copied_attributes, refuse_held_values
 from musadata.teacher.compiler.capturing.integer_attributes import IntegerAttribute, symbolic
 from musadata.teacher.compiler.capturing.undecomposed_operators import UNDECOMPOSED, undecomposed_operators
 from musadata.teacher.compiler.capturing.written_parts import read_written_parts
@@ -133,12 +135,20 @@ def trace(
         undecomposed_operators(),
         called_directly(),
     ):
-        traced = _traced(call, fake_state, fakes, given)
+        try:
+            traced = _traced(call, fake_state, fakes, given)
+        except RuntimeError as error:
+            if "mutating a non-functional tensor" not in str(error):
+                raise
+            call.writes_attributes = True
+            traced = _traced(call, fake_state, fakes, given)
         if _writes_in_place(traced):  # a decomposition wrote in place, below functionalization: trace its result again
             traced = _traced(traced, fake_state, fakes, given)
     if _writes_in_place(traced):
         raise Unsupported("writes in place")
     read_written_parts(traced)
+    if call.writes_attributes:
+        refuse_held_values(model, traced)
     encoder = GraphEncoder(traced, environment, symbols, attributes)
     encoder.check_guards(shape_sets)
     roles = [("state", entry["name"]) for entry in state]
@@ -191,6 +201,7 @@ class _Call:
 
     def __init__(self, model: torch.nn.Module, names: list[str], values: list[Any]):
         self._model, self._names, self._values = model, names, values
+        self.writes_attributes = False
         self._spec: Any = None
         self._leaves: list[Any] = []
 
@@ -200,7 +211,7 @@ class _Call:
         """`integers` are those that attributes of the model hold already."""
         tensors = iter(arguments)
         positional = tuple(next(tensors) if _is_tensor(value) else value for value in self._values)
-        with torch.no_grad():
+        with torch.no_grad(), copied_attributes(self._model) if self.writes_attributes else nullcontext():
             state = dict(zip(self._names, weights, strict=True))
             result = torch.func.functional_call(self._model, state, positional)
         self._leaves, self._spec = pytree.tree_flatten(result)

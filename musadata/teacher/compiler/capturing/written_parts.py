@@ -30,8 +30,12 @@ class _Part:
 
 
 def read_written_parts(traced: GraphModule) -> None:
-    """Let slices and selections read the values that were written there, where positions are numbers."""
+    """Let slices and selections read the values that were written there, where positions are numbers; and what reads a
+    tensor that was overwritten as a whole the values that it got."""
     for node in list(traced.graph.nodes):
+        if node.target is torch.ops.aten.copy.default and _kind(node.args[0]) == _kind(node.args[1]):
+            node.replace_all_uses_with(node.args[1])
+            continue
         part = _part(node, _READS, 1)
         if part is None:
             continue
@@ -43,6 +47,12 @@ def read_written_parts(traced: GraphModule) -> None:
         elif base is not node.args[0]:
             node.update_arg(0, base)
     traced.graph.eliminate_dead_code()
+
+
+def _kind(node: Node) -> tuple[Any, ...]:
+    """A tensor's type and sizes."""
+    value = node.meta["val"]
+    return value.dtype, *map(str, value.shape)
 
 
 def _part(node: Any, operators: dict[Any, str], first: int) -> _Part | None:
