@@ -11,7 +11,7 @@ from itertools import chain, count
 
 from musadata.teacher.compiler.emission.repeated_launches import INDEXED, Launch, Statement
 
-SHORT_BLOCK, LONGEST_BLOCK = 3, 28  # launches
+SHORT_BLOCKS, LONGEST_BLOCK = (3, 4, 5, 6, 9), 28  # launches
 LEAST_SAVED = 100  # characters
 MOST_RETURNED = 2
 MOST_BLOCKS = 12
@@ -24,10 +24,23 @@ def fold_blocks(
 ) -> tuple[list[Statement], list[str]]:
     """The statements with repeated ones as calls, and the texts of the functions that are called.
 
-    `wanted` is the text that follows, `kind_of` says what a name stands for: tensor, int or double.
+    `wanted` is the text that follows, `kind_of` says what a name stands for: tensor, int or double. Long blocks call
+    short ones; of several limits for the short ones, the one counts that makes the text shortest.
     """
+    tried = [_fold(statements, wanted, kind_of, taken, short) for short in SHORT_BLOCKS]
+    return min(tried, key=lambda folded: sum(map(_length, folded[0])) + sum(map(len, folded[1])))
+
+
+def _length(statement: Statement) -> int:
+    return len(statement.text) if isinstance(statement, Launch) else sum(map(len, statement))
+
+
+def _fold(
+    statements: Sequence[Statement], wanted: str, kind_of: Callable[[str], str], taken: Collection[str], short: int
+) -> tuple[list[Statement], list[str]]:
+    """The same for one limit for short blocks."""
     current, functions, names = list(statements), list[str](), {*taken}
-    for longest in (SHORT_BLOCK, LONGEST_BLOCK):  # long blocks call short ones
+    for longest in (short, LONGEST_BLOCK):
         for _ in range(MOST_BLOCKS):
             readers = _readers(current, wanted)
             blocks = [_Block(current, places, length, kind_of) for places, length in _repeated(current, longest)]
@@ -140,9 +153,9 @@ class _Block:
 
     def fold(self, taken: set[str]) -> tuple[str, list[Statement]]:
         """The function, and all statements with calls of it."""
-        plain = (re.sub(r"^launch_|<.*|\d+", "", launch.function) for launch in self._members[0])
-        words = list(dict.fromkeys(word for name in plain for word in name.split("_to_")))
-        base = "_".join(words) if len(words) < 3 else f"{words[0]}_to_{words[-1]}"
+        plain = [re.sub(r"^launch_|<.*|\d+", "", launch.function) for launch in self._members[0]]
+        first, last = plain[0].split("_to_")[0], plain[-1].split("_to_")[-1]
+        base = f"{first}_to_{last}" if first != last else f"{first}_block"
         name = next(n for n in chain([base], (f"{base}{number}" for number in count(2))) if n not in taken)
         taken.add(name)
         function, calls = self._write(name)
