@@ -181,6 +181,15 @@ FIXTURES = {
         "\n            nn.Conv2d(16, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16));"
         "self.c = nn.Sequential(nn.Conv2d(8, 16, 1, 2, bias=False), nn.BatchNorm2d(16))",
     ),
+    "inverted residuals": Fixture(
+        "for layer in self.layers:\n            x = x + layer(x)\n        return self.pool(self.end(x))[:, :, 0, 0]",
+        two(tensor(2, 4, 8, 10), tensor(3, 4, 10, 8)),
+        "self.layers = nn.ModuleList(nn.Sequential(nn.Conv2d(4, 12, 1, bias=False), nn.BatchNorm2d(12), nn.ReLU6(),"
+        "\n            nn.Conv2d(12, 12, k, padding=k // 2, groups=12, bias=False), nn.BatchNorm2d(12), nn.ReLU6(),"
+        "\n            nn.Conv2d(12, 4, 1, bias=False), nn.BatchNorm2d(4)) for k in (3, 5, 3));"
+        "self.end = nn.Sequential(nn.Conv2d(4, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU());"
+        "self.pool = nn.AdaptiveAvgPool2d(1)",
+    ),
     "long short-term memory": Fixture(
         "return self.r(x)",
         two(tensor(3, 5, 6), tensor(2, 7, 6)),

@@ -59,7 +59,7 @@ class _Attempt(Enum):
 
     FULL = "under full names"
     SHORT = "under short names, with which more kernels share their code"
-    APART = "with statistics of columns in kernels of their own, which share more of it"
+    APART = "with layers lowered alike, and statistics of columns in kernels of their own, which share more of it"
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def _build(graph: Graph, plan: Plan, sizes: Mapping[str, int]) -> Candidate:
     names = [*(size.name for size in graph.sizes), *map(NumberName, graph.numbers)]
     for attempt in _Attempt:
         if attempt is not _Attempt.SHORT:
-            lowered = lower_graph(graph, reductions_apart=attempt is _Attempt.APART)
+            lowered = lower_graph(graph, alike=attempt is _Attempt.APART)
             returned = _all_returned(lowered, graph)
             kernels = _kernels(lowered.program, {id(item.buffer) for item in returned}, known, attempt)
         if STEP_NAME not in names and any(kernel.steps for kernel in kernels):
@@ -126,7 +126,8 @@ def _build(graph: Graph, plan: Plan, sizes: Mapping[str, int]) -> Candidate:
             hints = [{**hint, STEP_NAME: 1} for hint in hints]
         if attempt is not _Attempt.FULL:
             brief = [shorten(kernel) for kernel in kernels]
-            emitted = _with_wide_indices(schedule_alike(brief, plan, names, known), known)
+            alike = schedule_alike(brief, plan, names, known, held=attempt is _Attempt.SHORT)
+            emitted = _with_wide_indices(alike, known)
             shared = share_kernels(emitted, names, kernels)
         else:
             emitted = _with_wide_indices([schedule(kernel, plan, names, known) for kernel in kernels], known)
@@ -167,11 +168,11 @@ def _kernels(program: Program, kept: set[int], sizes: Mapping[str, int], attempt
     apart = attempt is _Attempt.APART
     read = without_repeats(read_loops(program.loops, kept), kept)
     loops = inline_pointwise(read, kept, reductions_apart=apart)
-    parts = split_long_reductions(join_attention(loops, kept, sizes), sizes)
+    parts = split_long_reductions(join_attention(loops, kept, sizes), sizes, alike=apart)
     kernels = group_loops(parts, kept, columns_apart=apart)
     if all(can_attend(kernel) for kernel in kernels if kernel.attends):
         return kernels
-    return group_loops(split_long_reductions(loops, sizes), kept, columns_apart=apart)
+    return group_loops(split_long_reductions(loops, sizes, alike=apart), kept, columns_apart=apart)
 
 
 def _all_sizes(graph: Graph) -> list[Index]:

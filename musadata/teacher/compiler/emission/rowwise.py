@@ -1,6 +1,6 @@
 """Kernels with inner loops: each point of the axes is worked on by a thread, a warp or a block."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
@@ -22,7 +22,7 @@ from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text,
 from musadata.teacher.compiler.emission.pointwise import names_in, threads_for, write_store
 from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
 from musadata.teacher.compiler.ir.index_formulas import ZERO, Index, Operation, Size, Variable, of, product
-from musadata.teacher.compiler.ir.scalar import Call, Choose, Literal, Local, Scalar, plain, same
+from musadata.teacher.compiler.ir.scalar import Call, Choose, Literal, Local, Named, Scalar, plain, same
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce, Scan, Stage, Store
 
 WARP = 32
@@ -202,7 +202,9 @@ def work(kernel: Kernel, block: Block, team: Team, point: str) -> None:
         else:
             assert isinstance(stage, Store)
             behind = list(takewhile(_is_single, kernel.stages[kernel.stages.index(stage) + 1 :]))
-            _store_once(block, [stage, *behind], team)
+            stores = [stage, *behind]
+            later = kernel.stages[kernel.stages.index(stores[-1]) + 1 :]
+            _store_once(block, stores, team, {id(node) for one in later for node in one.value.walk()})
             known_before.update(behind)
 
 
@@ -495,7 +497,11 @@ def _reduce_position(
     _store_result(block, stage, team)
 
 
-def _store_once(block: Block, stores: Sequence[Stage], team: Team) -> None:
+def _store_once(block: Block, stores: Sequence[Stage], team: Team, later: Collection[int] = ()) -> None:
+    """Stores of the leader. What is read `later` is computed by all members, once."""
+    for store in stores:
+        if isinstance(store.value, Named) and id(store.value) in later:
+            block.held(store.value)
     with block.scope(f"if ({team.leader})") if team.leader else nullcontext():
         for store in stores:
             assert isinstance(store, Store)

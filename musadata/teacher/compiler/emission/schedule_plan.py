@@ -51,6 +51,7 @@ class Plan:
         tile: for contractions, tiles in `shared` memory, with sums in `registers`, or `wide` ones with more of them; ""
             for none, which is for small ones: large ones have tiles in shared memory.
         templates: kernels may be templates, which those that share their code cannot be.
+        held: rows are held in registers, by code that depends on their length.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Plan:
     points: str
     tile: str
     templates: bool = True
+    held: bool = True
 
     @property
     def in_registers(self) -> bool:
@@ -96,14 +98,15 @@ def schedule(
     may_tile = plan.tile or not is_shared()  # tiles in every kernel make some networks too long to be read
     if may_tile and tiled.can_tile(kernel) and (tiles := _tile(kernel, like, plan, size_names, hints)):
         return tiles
-    return _points(kernel, like, plan.points, size_names, total, hints)
+    return _points(kernel, like, plan, size_names, total, hints)
 
 
 def schedule_alike(
-    kernels: Sequence[Kernel], plan: Plan, size_names: Sequence[str], hints: dict[str, int]
+    kernels: Sequence[Kernel], plan: Plan, size_names: Sequence[str], hints: dict[str, int], *, held: bool = True
 ) -> tuple[EmittedKernel, ...]:
-    """Emit kernels so that those of one structure get the same schedule, that of the largest, and can share code."""
-    plan = replace(plan, templates=False)
+    """Emit kernels so that those of one structure get the same schedule, that of the largest, and can share code. What
+    is not `held` in registers shares more of it."""
+    plan = replace(plan, templates=False, held=held)
     groups: dict[tuple[str, ...], list[Kernel]] = {}
     with written_alike(size_names):
         for kernel in kernels:
@@ -218,10 +221,10 @@ def _scan(
 
 
 def _points(
-    kernel: Kernel, like: Kernel, points: str, size_names: Sequence[str], total: int, hints: dict[str, int]
+    kernel: Kernel, like: Kernel, plan: Plan, size_names: Sequence[str], total: int, hints: dict[str, int]
 ) -> EmittedKernel:
     inner = max(extent_hint(stage.axes, hints) for stage in like.stages)
-    shared = rowwise.can_share(kernel)
+    points, shared = plan.points, rowwise.can_share(kernel)
     if points in ("shared", "shuffle") and total >= MANY_ROWS and inner <= MEDIUM_ROW:
         points = "warp"
     if points in ("thread", "stride") and inner > SERIAL_LIMIT and shared:
@@ -233,7 +236,7 @@ def _points(
     lie_apart = columns.are_columns(kernel)
     if lie_apart and points not in ("thread", "stride") and any(r.kind.startswith("arg") for r in kernel.reductions):
         points = "thread" if points == "shared" else "stride"
-    row = None if lie_apart else held_row(kernel, "lane", rowwise.WARP, 4)
+    row = None if lie_apart or not plan.held else held_row(kernel, "lane", rowwise.WARP, 4)
     is_long = inner > (SHORT_ROW if points in ("thread", "stride") else rowwise.WARP)
     if row is not None and is_long:
         if points in ("thread", "stride") and inner <= ONLINE:

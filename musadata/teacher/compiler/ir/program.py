@@ -178,8 +178,13 @@ def axis_names(rank: int) -> tuple[str, ...]:
 
 @dataclass(eq=False)
 class Program:
-    """The loops in order. `node` is the node of the graph that is being lowered."""
+    """The loops in order. `node` is the node of the graph that is being lowered.
 
+    If `alike`, operators of one kind get loops of one form, so that layers share kernels: also where one of them could
+    do with fewer tests, or finish a result where it is read.
+    """
+
+    alike: bool = False
     node: str = ""
     loops: list[Loop] = field(default_factory=list)
     steps: Steps | None = None  # of the host, that loops are recorded for

@@ -320,14 +320,15 @@ def opaque(value: Scalar) -> Index:
     return of(Opaque(value, value.variables))
 
 
+def inside_of(index: Index, size: Index) -> list[Compare]:
+    """The comparisons that tell 0 <= index < size."""
+    return [Compare("bool", ">=", index, index * 0), Compare("bool", "<", index, size)]
+
+
 def within(index: Index, size: Index) -> list[Compare]:
-    """The comparisons that are needed to know 0 <= index < size; those that can be proven are left out."""
-    needed = []
-    if not not_negative(index):
-        needed.append(Compare("bool", ">=", index, index * 0))
-    if not not_negative(size - index - 1):
-        needed.append(Compare("bool", "<", index, size))
-    return needed
+    """The same, without those that can be proven."""
+    low, high = inside_of(index, size)
+    return [low] * (not not_negative(index)) + [high] * (not not_negative(size - index - 1))
 
 
 def guarded(conditions: Sequence[Scalar], value: Scalar, otherwise: float | int | Given) -> Scalar:

@@ -17,7 +17,7 @@ from musadata.teacher.compiler.ir.program import (
     axis_names,
     fixed,
 )
-from musadata.teacher.compiler.ir.scalar import Compare, Scalar, cast, guarded, within
+from musadata.teacher.compiler.ir.scalar import Compare, Scalar, cast, guarded, inside_of, within
 from musadata.teacher.compiler.lowering.reduction import norm_kind, raised, rooted
 from musadata.teacher.compiler.lowering.rules import Call, Results, Value, rule
 
@@ -236,7 +236,8 @@ class _Convolution:
         """Whether it is a matrix product for each image, over enough positions to be one of its own."""
         steps = {*self.weight.shape[2:], *self.stride}
         positions = product(self.source.shape[2:]).constant
-        return steps == {ONE} and set(self.padding) == {ZERO} and (positions is None or positions >= _OWN_PRODUCT)
+        is_own = positions is None or positions >= _OWN_PRODUCT or self.c.program.alike
+        return steps == {ONE} and set(self.padding) == {ZERO} and is_own
 
     def _group(self, axes: Indices) -> Index:
         if self.groups == ONE:
@@ -251,7 +252,9 @@ class _Convolution:
             at, tests = self._along(axes[2 + d], axes, loops[1 + d], d)
             place.append(at)
             needed += tests
-            needed += [test for test in within(at, self.source.shape[2 + d]) if not _same(test, needed)]
+            is_padded = self.c.program.alike and self.padding[d] != ZERO
+            inside = (inside_of if is_padded else within)(at, self.source.shape[2 + d])
+            needed += [test for test in inside if not _same(test, needed)]
         return tuple(place), needed
 
     def _along(self, out: Index, axes: Indices, loop: Index, d: int) -> tuple[Index, list[Scalar]]:

@@ -37,15 +37,15 @@ class Lowered:
     outputs: tuple[Value, ...]
 
 
-def lower_graph(graph: Graph, *, reductions_apart: bool = False) -> Lowered:
-    """Lower a graph to loops. Values that are read once are computed where they are read; others have a loop, and with
-    `reductions_apart` those that reductions read.
+def lower_graph(graph: Graph, *, alike: bool = False) -> Lowered:
+    """Lower a graph to loops. Values that are read once are computed where they are read; others have a loop, and where
+    operators are lowered `alike` those that reductions read.
 
     Raises:
         Unsupported: an operator has no lowering, or the graph is too large to make readable kernels.
     """
     check_readable(len(graph.nodes))
-    program = Program()
+    program = Program(alike)
     program.reserve(graph.attributes)
     values: dict[str, Results] = {}
     inputs = []
@@ -65,10 +65,12 @@ def lower_graph(graph: Graph, *, reductions_apart: bool = False) -> Lowered:
             continue
         if _finishes_contraction(node, finishing):
             finishing.add(node.name)
-        is_reduced = reductions_apart and any(map(_reduces, readers[node.name]))
+        is_reduced = alike and any(map(_reduces, readers[node.name]))
         readers_count = len(readers[node.name]) + is_reduced
         if _keep(results, readers_count) or _ends_kernel(node, results, finishing, readers):
             program.materialize(results)
+        elif alike and _reduces(node) and results.viewed is None and results.cost < SHARED_COST:
+            program.materialize(results)  # a mean is finished where its sum is found, and read as any other tensor
     return Lowered(tuple(inputs), program, _outputs(graph, values, program))
 
 

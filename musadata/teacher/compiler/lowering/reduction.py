@@ -136,6 +136,8 @@ def moments(
     kept = [dim for dim in range(len(source.shape)) if dim not in dims]
     mean_type = TensorType(total.shape, dtype)
     mean = Value(f"{c.node.name}_mean", mean_type, lambda index: divided(total.load(index), count), 1)
+    if c.program.alike:
+        c.program.materialize(mean, tuple(axis_names(len(source.shape))[dim] for dim in kept))
 
     def squared(value: Scalar, index: Indices) -> Scalar:
         distance = call("sub", dtype, value, mean.load(tuple(index[dim] for dim in kept)))
@@ -261,6 +263,8 @@ def _normalised(
 
     name = f"{c.node.name.strip('_')}_inverse_std"
     scale = Value(name, TensorType(squares.shape, c.dtype), inverse, HEAVY)
+    if c.program.alike:
+        c.program.materialize(scale, tuple(n for d, n in enumerate(axis_names(len(source.shape))) if d not in dims))
 
     def body(index: Indices) -> Scalar:
         centred = call("sub", c.dtype, source.load(index), mean.load(group(index)))

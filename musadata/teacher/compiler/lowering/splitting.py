@@ -4,6 +4,7 @@ Sums of a product's parts stay float ("split-K"); added up in a fixed order, the
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -29,16 +30,25 @@ _IDENTITIES = {"sum": 0, "prod": 1, "any": False, "all": True}
 _FLOAT_IDENTITIES = {"max": -math.inf, "fast_max": -math.inf, "min": math.inf}
 
 
-def split_long_reductions(loops: Sequence[Loop], sizes: Mapping[str, int]) -> list[Loop]:
-    """The loops, with two in place of each that reduces long rows to few results at these sizes."""
+def split_long_reductions(loops: Sequence[Loop], sizes: Mapping[str, int], *, alike: bool = False) -> list[Loop]:
+    """The loops, with two in place of each that reduces long rows to few results at these sizes; if `alike`, only of
+    reductions that are all long where they do the same, so that layers share their kernels."""
     found: list[Loop] = []
+    whole = {_kind(loop) for loop in loops if alike and not _is_long(loop, sizes)}
     for loop in loops:
-        share = _share_of_depth(loop, sizes)
+        share = 0 if alike else _share_of_depth(loop, sizes)
         if share:
             found += _split_product(loop, share)
+        elif _is_long(loop, sizes) and _kind(loop) not in whole:
+            found += _split(loop, _share(loop, sizes))
         else:
-            found += _split(loop, _share(loop, sizes)) if _is_long(loop, sizes) else (loop,)
+            found.append(loop)
     return found
+
+
+def _kind(loop: Loop) -> tuple[str, tuple[str, ...]]:
+    """What reductions of layers that are alike have in common."""
+    return re.sub(r"\d+", "", loop.buffer.name), loop.names
 
 
 def _share_of_depth(loop: Loop, sizes: Mapping[str, int]) -> int:

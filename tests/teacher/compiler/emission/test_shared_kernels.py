@@ -62,12 +62,25 @@ def test_a_network_that_is_too_long_shares_statistics_and_convolutions(plan, gra
     monkeypatch.setattr(emission, "MOST_CHARACTERS", 0)
     candidate = build_candidate(graph_of("normed layers"), PLANS[plan])
     names = Counter(emitted.kernel.name for emitted in candidate.kernels)
-    assert names["batch_norm_squares_kernel"] == 5, "one for all layers"
+    assert names["batch_norm_inverse_std_kernel"] == 5, "one for all layers"
+    statistics = candidate.source.split("batch_norm_inverse_std_kernel(")[1].split("__global__")[0]
+    assert statistics.count("rsqrtf") == 1 == candidate.source.count("rsqrtf"), "finished where it is found"
     assert max(names[name] for name in names if name.startswith("conv")) == 4, "of both strides"
     assert "int stride" in candidate.source
     assert " * 1 " not in candidate.source
     assert "const Tensor* weights" in candidate.source, "launches that repeat have a function"
     verdict = verifier.verify(task_of("normed layers"), candidate.source, FIXTURES["normed layers"].sets)
+    assert verdict.accepted, verdict.feedback
+
+
+def test_a_long_network_of_inverted_residuals_has_a_kernel_for_each_kind_of_layer(graph_of, verifier, monkeypatch):
+    monkeypatch.setattr(emission, "MOST_CHARACTERS", 0)
+    candidate = build_candidate(graph_of("inverted residuals"), PLANS[4])
+    names = Counter(emitted.kernel.name for emitted in candidate.kernels)
+    products = [names[name] for name in names if name.startswith("conv")]
+    assert sorted(products) == [1, 3, 6], "the last one, depthwise ones of both windows, and pointwise ones"
+    assert not re.search(r"\w+_to_\w+_to_", candidate.source), "functions are named by what they begin and end with"
+    verdict = verifier.verify(task_of("inverted residuals"), candidate.source, FIXTURES["inverted residuals"].sets)
     assert verdict.accepted, verdict.feedback
 
 
