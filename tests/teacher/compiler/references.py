@@ -181,6 +181,15 @@ FIXTURES = {
         "\n            nn.Conv2d(16, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16));"
         "self.c = nn.Sequential(nn.Conv2d(8, 16, 1, 2, bias=False), nn.BatchNorm2d(16))",
     ),
+    "dense layers": Fixture(
+        "ys = [x]\n"
+        "        for layer in self.layers:\n"
+        "            ys.append(layer(torch.cat(ys, 1)))\n"
+        "        return torch.cat(ys, 1)",
+        two(tensor(2, 4, 6, 8), tensor(1, 4, 8, 6)),
+        "self.layers = nn.ModuleList(nn.Sequential(nn.BatchNorm2d(4 + 3 * i), nn.ReLU(),"
+        "\n            nn.Conv2d(4 + 3 * i, 3, 3, padding=1)) for i in range(4))",
+    ),
     "inverted residuals": Fixture(
         "for layer in self.layers:\n            x = x + layer(x)\n        return self.pool(self.end(x))[:, :, 0, 0]",
         two(tensor(2, 4, 8, 10), tensor(3, 4, 10, 8)),

@@ -120,7 +120,8 @@ def _build(graph: Graph, plan: Plan, sizes: Mapping[str, int]) -> Candidate:
         if attempt is not _Attempt.SHORT:
             lowered = lower_graph(graph, alike=attempt is _Attempt.APART)
             returned = _all_returned(lowered, graph)
-            kernels = _kernels(lowered.program, {id(item.buffer) for item in returned}, known, attempt)
+            kept = {id(buffer) for buffer in (*(item.buffer for item in returned), *lowered.program.stored)}
+            kernels = _kernels(lowered.program, kept, known, attempt)
         if STEP_NAME not in names and any(kernel.steps for kernel in kernels):
             names.append(STEP_NAME)
             hints = [{**hint, STEP_NAME: 1} for hint in hints]

@@ -178,7 +178,8 @@ def axis_names(rank: int) -> tuple[str, ...]:
 
 @dataclass(eq=False)
 class Program:
-    """The loops in order. `node` is the node of the graph that is being lowered.
+    """The loops in order. `node` is the node of the graph that is being lowered; `stored` are buffers that have kernels
+    of their own, however cheap their elements are.
 
     If `alike`, operators of one kind get loops of one form, so that layers share kernels: also where one of them could
     do with fewer tests, or finish a result where it is read.
@@ -187,6 +188,7 @@ class Program:
     alike: bool = False
     node: str = ""
     loops: list[Loop] = field(default_factory=list)
+    stored: list[Buffer] = field(default_factory=list)
     steps: Steps | None = None  # of the host, that loops are recorded for
     _names: dict[str, int] = field(default_factory=dict)
 

@@ -19,6 +19,7 @@ from musadata.teacher.compiler.lowering import (
     recurrence,
     reduction,
 )
+from musadata.teacher.compiler.lowering.concatenation import append_concatenations
 from musadata.teacher.compiler.lowering.rules import RULES, Call, Results, Rule, Value
 
 # The rules are registered when their modules are imported.
@@ -45,6 +46,10 @@ def lower_graph(graph: Graph, *, alike: bool = False) -> Lowered:
         Unsupported: an operator has no lowering, or the graph is too large to make readable kernels.
     """
     check_readable(len(graph.nodes))
+    appended: frozenset[str] = frozenset()
+    if alike:
+        nodes, appended = append_concatenations(graph.nodes)
+        graph = replace(graph, nodes=nodes)
     program = Program(alike)
     program.reserve(graph.attributes)
     values: dict[str, Results] = {}
@@ -67,7 +72,9 @@ def lower_graph(graph: Graph, *, alike: bool = False) -> Lowered:
             finishing.add(node.name)
         is_reduced = alike and any(map(_reduces, readers[node.name]))
         readers_count = len(readers[node.name]) + is_reduced
-        if _keep(results, readers_count) or _ends_kernel(node, results, finishing, readers):
+        if node.name in appended:
+            program.stored.append(program.materialize(results))
+        elif _keep(results, readers_count) or _ends_kernel(node, results, finishing, readers):
             program.materialize(results)
         elif alike and _reduces(node) and results.viewed is None and results.cost < SHARED_COST:
             program.materialize(results)  # a mean is finished where its sum is found, and read as any other tensor
