@@ -199,6 +199,12 @@ FIXTURES = {
         "self.end = nn.Sequential(nn.Conv2d(4, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU());"
         "self.pool = nn.AdaptiveAvgPool2d(1)",
     ),
+    "halved images": Fixture(
+        "return self.layers(x)",
+        two(tensor(2, 8, 16, 32), tensor(2, 8, 16, 32)),
+        "self.layers = nn.Sequential(*(m for i in range(3) for m in (nn.Conv2d(8 << i, 16 << i, 3, padding=1),"
+        "\n            nn.BatchNorm2d(16 << i), nn.Softmax(-1), nn.MaxPool2d(2))))",
+    ),
     "long short-term memory": Fixture(
         "return self.r(x)",
         two(tensor(3, 5, 6), tensor(2, 7, 6)),

@@ -20,6 +20,7 @@ from musadata.teacher.compiler.ir.scalar import RESERVED_NAMES, Buffer
 from musadata.teacher.compiler.lowering.fusion import Kernel
 
 LARGEST_TEMPLATE_VALUE = 11
+LEAST_PRODUCT = 256  # an integer of which it is asked whether it is a product
 
 _TOKEN = re.compile(r"//[^\n]*|\d+\.\d*(?:e[+-]?\d+)?f?|\d+e[+-]?\d+f?|0x\w+|\d+|[A-Za-z_]\w*|\s+|.", re.DOTALL)
 _WITHOUT_STRIDE = re.compile(rf"(?<=\w){re.escape(ONE_STEP)}\b")
@@ -230,7 +231,7 @@ class _Shared:
             values = tuple(text.at(hole) for text in self._members)
             self._roles.setdefault(values, _WINDOW_ROLES.get((first.at(hole - 2), first.at(hole - 1)), "size"))
             is_kernel = hole < first.kernel
-            if len(set(values)) == 1 and (values[0].isdigit() or _whole(values[0])):
+            if len(set(values)) == 1 and (values[0].isdigit() or _whole(values[0])) and not self._is_product(values):
                 continue
             is_float = any(map(_whole, values))
             values = tuple(str(_whole(value) or value) for value in values) if is_float else values
@@ -243,6 +244,11 @@ class _Shared:
         split = first.places[first.kernel] if first.kernel < len(first.places) else len(tokens)
         source, launch = _WITHOUT_STRIDE.sub("", "".join(tokens[:split])), "".join(tokens[split:])
         self._finish(source.rstrip() + "\n", launch, [name for name in in_kernel if name not in self._constants])
+
+    def _is_product(self, values: tuple[str, ...]) -> bool:
+        """Whether an integer is the same in all of several kernels only as a product of what differs between them."""
+        number = int(values[0]) if values[0].isdigit() else 0
+        return len(values) > 2 and number >= LEAST_PRODUCT and bool(self._formula([number] * len(values), False))
 
     def _total(self) -> str:
         return f"{self._rename[self._first.emitted.kernel.outputs[0].name]}.numel()"
@@ -272,13 +278,17 @@ class _Shared:
                 for side in _ROUNDED:
                     if [-(-number // side) for number in ints] == numbers:
                         return f"({text.removeprefix('(').removesuffix(')')} + {side - 1}) / {side}"
+        found: dict[tuple[str, ...], int] = {}  # what they are multiplied by
         for factors in chain.from_iterable(combinations_with_replacement(known, many) for many in (2, 1, 3)):
             products = [math.prod(values) for values in zip(*(known[name] for name in factors), strict=True)]
             ratio = numbers[0] // products[0]
             if ratio and [ratio * one for one in products] == numbers:
-                names = [str(ratio)] * (ratio > 1) + [self._named(name) for name in factors]
-                return f"({' * '.join(names)})"
-        return ""
+                found[factors] = ratio
+        if not found:
+            return ""
+        factors = min(found, key=lambda one: (found[one], -len(set(one))))  # height * width, not 2 * height * height
+        names = [str(found[factors])] * (found[factors] > 1) + [self._named(name) for name in factors]
+        return f"({' * '.join(names)})"
 
     def _quantity_names(self) -> list[str]:
         return [name for name in self._known[0] if all(name in known for known in self._known)]

@@ -84,6 +84,18 @@ def test_a_long_network_of_inverted_residuals_has_a_kernel_for_each_kind_of_laye
     assert verdict.accepted, verdict.feedback
 
 
+def test_extents_are_products_of_what_they_count(graph_of, verifier, monkeypatch):
+    monkeypatch.setattr(emission, "MOST_CHARACTERS", 0)
+    candidate = build_candidate(graph_of("halved images"), PLANS[1])
+    source = candidate.source[candidate.source.index("__global__") :]
+    assert "height * width" in source
+    assert "height * height" not in source, "though each image is twice as wide as high"
+    softmax = source[source.index("softmax_kernel(") :].split("__global__")[0]
+    assert "/ (channels * height)" in softmax, "though that is 256 in all layers"
+    verdict = verifier.verify(task_of("halved images"), candidate.source, FIXTURES["halved images"].sets)
+    assert verdict.accepted, verdict.feedback
+
+
 def test_shared_kernels_keep_the_names_that_the_analysis_has(graph_of):
     for plan in PLANS:
         candidate = build_candidate(graph_of("convolution layers"), plan)
