@@ -52,7 +52,7 @@ class CompilerTeacher:
             CannotAnswer: the reference cannot be traced, or holds an operator that has no lowering.
         """
         if request.kind is RequestKind.REASON:
-            return Answer(render_steps(write_reasoning(request.task, request.traces, self._first(request))))
+            return Answer(render_steps(write_reasoning(request.task, request.traces, self._different(request))))
         if request.kind is RequestKind.TEST:
             return Answer(f"```python\n{write_unit_test(request.task, request.traces)}```\n")
         try:
@@ -68,11 +68,11 @@ class CompilerTeacher:
             candidate_set = self._candidate_set(Request(RequestKind.GENERATE, task, tuple(traces), ()))
             yield from ((source, kind.name) for source, kind in candidate_set.mutants())
 
-    def _first(self, request: Request) -> Candidate | None:
-        """A candidate; all of a task have the same kernels. None without a lowering."""
+    def _different(self, request: Request) -> tuple[Candidate, ...]:
+        """The candidates of a task, which have the same kernels in different schedules; none without a lowering."""
         with suppress(Unsupported):
-            return self._candidate_set(request).candidate(0)
-        return None
+            return self._candidate_set(request).different()
+        return ()
 
     def _generate(self, request: Request) -> Answer:
         attempt = self._conversation(request)[0]

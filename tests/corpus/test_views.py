@@ -84,22 +84,6 @@ def test_a_reasoned_answer_starts_with_the_analysis_that_its_prompt_does_not_hav
     assert not any(first in message.content for message in row.prompt)
 
 
-@pytest.mark.parametrize(
-    ("schedule", "says"), [("1 kernel: one thread per output", False), ("1 kernel: one warp", True)]
-)
-def test_lanes_that_share_steps_are_told_only_before_a_program_that_has_them(story, schedule, says):
-    task, annotation, candidates, trajectories = story
-    lanes = "Where a warp shares the steps, lanes are spare, 32 − 55 % 32 = 9: they keep `0.0f` in `mean_sum`."
-    text = f"**`mean_kernel`.** {lanes}\n\n**`sum_kernel`.** Two points. {lanes}"
-    steps = tuple(dataclasses.replace(step, text=text) for step in annotation.reasoning)
-    told = dataclasses.replace(annotation, reasoning=steps)
-    scheduled = [dataclasses.replace(candidate, schedule=schedule) for candidate in candidates]
-    rows = {row.family: row for row in sft_rows(task, told, scheduled, trajectories)}
-    assert lanes in rows["reasoning"].completion[0].content
-    said = rows["reasoned"].completion[0].content
-    assert (lanes in said) == ("**`mean_kernel`.**" in said) == says and "**`sum_kernel`.** Two points." in said
-
-
 def test_a_program_is_a_target_once_in_each_family(story):
     task, annotation, candidates, trajectories = story
     twice = [*trajectories, *(dataclasses.replace(one, trajectory_id="other") for one in trajectories)]

@@ -3,7 +3,6 @@ code in one was accepted by the verifier."""
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from musadata.corpus.views.answers import Prompt, Sampled, different, list_conversations
 from musadata.records import SCHEMA_VERSION, Annotation, Candidate, Task, Trajectory
@@ -14,8 +13,6 @@ from musadata.training_rows import ChatMessage, RftRow, SftRow
 REASONING = "reasoning"
 _NAME = re.compile(r"`([\w.]+)`")
 _WORD = re.compile(r"[\w.]+")
-_SPARE_LANES = re.compile(r" ?Where a warp shares the steps,(?:[^`.]|`[^`]*`)*\.")
-_EMPTY = re.compile(r"\n\n\*\*`[^\n]*`\.\*\*(?=\n\n)")  # a kernel of which nothing is left to say
 
 
 def answer_rows(
@@ -40,19 +37,10 @@ def answer_rows(
         rows.append(_from_answer(task, "generation", one))
     for one in chosen[:2][-1:] if teaches else ():
         question = render_generation(task, annotation.traces)
-        completion = f"{_analysis_before(one.candidate, annotation)}\n\n{one.text}"
+        completion = f"{render_steps(annotation.reasoning)}\n\n{one.text}"
         rows.append(make_sft(task, "reasoned", question, completion, one.candidate.teacher, one.candidate))
     repaired = [answers[-1] for answers in conversations if answers[-1].is_target and not answers[-1].is_first]
     return [*rows, *(_from_answer(task, "repair", one) for one in different(repaired, _program))]
-
-
-def _analysis_before(candidate: Candidate, annotation: Annotation) -> str:
-    """The six steps, without what they say of warps that share steps where no kernel of the candidate does that."""
-    steps = annotation.reasoning
-    if candidate.schedule and not re.search(r"warp|block per", candidate.schedule):
-        texts = [_EMPTY.sub("", _SPARE_LANES.sub("", f"\n\n{step.text}\n\n")).strip() for step in steps]
-        steps = tuple(replace(step, text=text or step.text) for step, text in zip(steps, texts, strict=True))
-    return render_steps(steps)
 
 
 def names_beyond(task: Task, annotation: Annotation) -> list[str]:

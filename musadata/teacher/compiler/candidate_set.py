@@ -95,6 +95,15 @@ class CandidateSet:
             raise Unsupported("candidate too long to be read")
         return self._built[number % len(self._built)]
 
+    def different(self) -> tuple[Candidate, ...]:
+        """All honest candidates.
+
+        Raises:
+            Unsupported: as `candidate`.
+        """
+        self.candidate(len(PLANS))
+        return tuple(self._built)
+
     def faulty(self, sample: int) -> list[Attempt]:
         """The conversation of a faulty sample: turn by turn one fault less, the last one honest."""
         random = _random(self._key, "fault", str(sample))

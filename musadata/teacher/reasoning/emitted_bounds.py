@@ -7,17 +7,23 @@ from collections.abc import Mapping
 from math import gcd, prod
 
 from musadata.teacher.compiler.emission.pointwise import THREADS
-from musadata.teacher.compiler.emission.rowwise import WARP, identity
+from musadata.teacher.compiler.emission.rowwise import identity
 from musadata.teacher.compiler.emission.tiled import can_tile, partition
 from musadata.teacher.compiler.ir.index_formulas import Variable
-from musadata.teacher.compiler.lowering.fusion import PARTS_AXIS, Reduce
+from musadata.teacher.compiler.lowering.fusion import PARTS_AXIS
 from musadata.teacher.compiler.lowering.shared_axes import dealt
 from musadata.teacher.reasoning.kernel_facts import FLAT, KernelFacts
+from musadata.teacher.reasoning.launched_ways import Way
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import join, unique
 
 _MOST_GUARDS, _MOST_ROUNDS = 3, 2
-_SHARED = 8  # steps: with fewer, no team of threads shares a point
+_ONE_EACH = (
+    "one thread per element",
+    "grid-stride loop",
+    "one thread per output",
+    "one thread per output, grid-stride loop",
+)
 _SMALLEST_TILE, _LARGEST_TILE = 4, 128
 
 
@@ -28,28 +34,64 @@ def bound_kernel(facts: KernelFacts) -> str:
     if can_tile(facts.kernel) and not facts.is_partial:
         sentences = [_tiles(facts)]
     else:
-        rounds = _rounds(facts)
-        few = rounds and max(facts.points_of_sets) < THREADS  # a thread for each would leave the device idle
-        sentences = ["" if facts.is_partial or few else bound_results(facts), rounds]
+        sentences = ["" if facts.is_partial else bound_results(facts), *_rounds(facts)]
     return " ".join(sentence for sentence in (*sentences, *_guards(facts)) if sentence)
 
 
 def bound_results(facts: KernelFacts) -> str:
-    """Whether the points of a kernel fill whole blocks; empty for a single one."""
+    """Whether the points of a kernel fill whole blocks in the schedules of the answers; empty for a single one."""
     total, other = facts.points_of_sets
     if total == other == 1:
         return ""
-    return bound_points(total, other, facts.name_of(facts.writes[0].buffer) if facts.is_flat else "")
+    ways = {way.schedule: way for way in facts.ways}
+    alone = [way for name, way in ways.items() if name in _ONE_EACH]
+    out = facts.name_of(facts.writes[0].buffer) if facts.is_flat else ""
+    texts = [bound_points(total, other, out, alone[0].block)] if alone else []
+    if not facts.ways:
+        texts = [bound_points(total, other, out)]
+    if "float4 vectorised" in ways:
+        texts.append(_fours(ways["float4 vectorised"], total, other))
+    if "two-dimensional grid" in ways:
+        texts.append(_rows(facts, ways["two-dimensional grid"]))
+    return " ".join(filter(None, texts))
 
 
-def bound_points(total: int, other: int, out: str) -> str:
+def _fours(way: Way, total: int, other: int) -> str:
+    """The threads that have no float4 in each set of shapes."""
+    told: dict[str, str] = {}
+    for number, points in enumerate((total, other)):
+        fours = -(-points // 4)
+        rest, spare, key = points % 4, -fours % way.block, "2" if number else ""
+        told["second" if number else "first"] = f"{points} / 4 = {fours}" if not rest else f"⌈{points} / 4⌉ = {fours}"
+        told[f"tail{key}"] = say("float4_tail", number=f"{points} % 4 = {rest}", s="s" * (rest > 1)) if rest else ""
+        idle = f"{way.block} − {fours} % {way.block} = {spare}"
+        told[f"spare{key}"] = say("float4_spare", idle=idle) if spare else ""
+    return say("float4_of_both_sets" if total == other else "float4_threads", **told)
+
+
+def _rows(facts: KernelFacts, way: Way) -> str:
+    """What sticks out of the blocks of a grid of rows and columns, in either set of shapes."""
+    *outer, last = way.emitted.kernel.axes
+    across, down = way.threads[:2]
+    rests: list[str] = []
+    for number, sizes in enumerate((facts.sizes, facts.other)):
+        sides = ((last.extent.evaluate(sizes), across, "columns"), (prod(facts.extents(outer, sizes)), down, "rows"))
+        idle = [
+            f"{block} − {side} % {block} = {block - side % block} {name}" for side, block, name in sides if side % block
+        ]
+        if idle:
+            rests.append(f"{'with the second set of shapes ' if number else ''}{join(idle)}")
+    return say("grid_of_rows", across=across, down=down, rests=", ".join(rests)) if rests else ""
+
+
+def bound_points(total: int, other: int, out: str, block: int = THREADS) -> str:
     """Whether points fill whole blocks in one set of shapes, in both or in none. They are elements of `out`, or have
     inner loops where that is empty."""
-    rest, last = total % THREADS, other % THREADS
-    told = {"total": total, "other": other, "block": THREADS, "rest": rest, "last": last}
-    told |= {"idle": THREADS - rest, "spare": THREADS - last}
+    rest, last = total % block, other % block
+    told = {"total": total, "other": other, "block": block, "rest": rest, "last": last}
+    told |= {"idle": block - rest, "spare": block - last}
     words = {
-        "grid": "in a flat grid" if out else "in a flat grid with a thread for each point",
+        "grid": "in a grid with one element per thread" if out else "in a grid with a thread for each point",
         "what": f"an element of `{out}`" if out else "a point",
         "guard": f"the guard `{FLAT} < total`" if out else "the guard on points",
     }
@@ -106,25 +148,46 @@ def _counted(parts: list[tuple[int, str]]) -> str:
     )
 
 
-def _rounds(facts: KernelFacts) -> str:
-    """What each reduction starts from, where a warp that shares its steps has lanes without one."""
-    found: dict[str, list[str]] = {}
-    for stage in facts.kernel.stages:
-        if not isinstance(stage, Reduce) or stage.kind.startswith("arg") or facts.pieces is not None:
+def _rounds(facts: KernelFacts) -> list[str]:
+    """Which threads of a warp or a block that shares the steps have none in the last round, and what they keep."""
+    kept: list[str] = []
+    texts: list[str] = []
+    for stage in facts.kernel.reductions:
+        if stage.kind.startswith("arg") or any(axis.extent.variables for axis in stage.axes):
             continue
-        if any(axis.extent.variables or axis.name in PARTS_AXIS for axis in stage.axes):
+        if facts.pieces is None and any(axis.name in PARTS_AXIS for axis in stage.axes):
             continue
-        first, other = (prod(facts.extents(stage.axes, sizes)) for sizes in (facts.sizes, facts.other))
-        rests = [_spare(first)] if first % WARP else []
-        rests += [f"with the second set of shapes {_spare(other)}"] if other % WARP and other != first else []
-        if rests and first > _SHARED:
-            found.setdefault("; ".join(rests), []).append(f"`{identity(stage.kind, stage.dtype)}` in `{stage.local}`")
-    texts = [say("spare_lanes", rests=rests, holds=join(unique(holds))) for rests, holds in found.items()]
-    return " ".join(texts[:_MOST_ROUNDS])
+        sides = (facts.sizes, facts.other)
+        first, other = (prod(facts.extents(stage.axes, sizes)) for sizes in sides)
+        if facts.pieces is not None:
+            first = other = facts.pieces % first or first
+        found = [text for way in facts.ways if way.team > 1 and (text := _spare(way, first, other))]
+        texts += found
+        kept += [f"`{identity(stage.kind, stage.dtype)}` in `{stage.local}`"] if found else []
+    told = unique(texts)[:_MOST_ROUNDS]
+    return [f"{'. '.join(told)}{say('what_is_kept', holds=join(unique(kept)))}."] if told else []
 
 
-def _spare(steps: int) -> str:
-    return f"{WARP} − {steps} % {WARP} = {WARP - steps % WARP}"
+def _spare(way: Way, first: int, other: int) -> str:
+    """Who has no step in the last round, in either set of shapes; empty if all have one."""
+    team, name = way.team, "a warp" if "warp per" in way.schedule else f"a block of {way.team}"
+    what = "lanes" if name == "a warp" else "threads"
+    rests = []
+    for number, steps in enumerate((first, other)):
+        shares = -(-steps // 4) if way.held else steps
+        if shares % team == 0 or (number and other == first):
+            continue
+        idle = team - shares % team
+        spare = f"{team} − {shares} = {idle}" if shares < team else f"{team} − {shares} % {team} = {idle}"
+        text = f"{spare} {what} have none{'' if shares < team else ' in the last round'}"
+        if way.held:
+            busy = f"{steps} / 4 = {shares}" if steps % 4 == 0 else f"⌈{steps} / 4⌉ = {shares}"
+            text = f"{busy} {what} have one, {spare} none" if shares < team else f"of {busy} fours {text}"
+        rests.append(f"{'with the second set of shapes ' if number else ''}{text}")
+    if not rests:
+        return ""
+    held = f"{name} holds the row in fours" if way.held else f"{name} shares the steps"
+    return say("spare_threads", who=held, rests="; ".join(rests))
 
 
 def _guards(facts: KernelFacts) -> list[str]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence, Set
 
 from musadata.teacher.compiler.ir.index_formulas import Variable
 from musadata.teacher.compiler.lowering.fusion import Reduce, Scan
+from musadata.teacher.reasoning.emitted_threads import deal_threads
 from musadata.teacher.reasoning.kernel_facts import FLAT, Access, KernelFacts, pair_of
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import VARYING, join, product_text, strides_of, unique
@@ -25,8 +26,9 @@ def map_kernels(kernels: Sequence[KernelFacts], strides: Set[int]) -> dict[str, 
         movement = _movement(facts, strides)
         kind = VARYING.sub("", movement)
         moves = f"; {movement}" if movement and kind not in said else ""
-        parts = [f"{_points(facts)}: {_accesses(facts)}{moves}.", example]
-        said.add(kind)
+        dealt = [text for text in deal_threads(facts) if text not in said]
+        parts = [f"{'; '.join([f'{_points(facts)}: {_accesses(facts)}{moves}', *dealt])}.", example]
+        said |= {kind, *dealt}
         texts[facts.name] = " ".join(part for part in parts if part)
     return texts
 

@@ -14,6 +14,7 @@ from musadata.teacher.compiler.ir.scalar import Added, Buffer, Choose, Compare, 
 from musadata.teacher.compiler.lowering.fusion import PARTS_AXIS, Kernel, Stage, Store
 from musadata.teacher.compiler.lowering.layout import flatten
 from musadata.teacher.reasoning.kernel_plan import Call
+from musadata.teacher.reasoning.launched_ways import Way, ways_of
 from musadata.teacher.reasoning.planned_kernels import nodes_of_calls, shares_of
 
 LONGEST_PLACE = 110  # characters of a formula that a sentence quotes
@@ -52,6 +53,7 @@ class KernelFacts:
     sizes: Mapping[str, int]
     other: Mapping[str, int]
     known: Mapping[Buffer, TensorFact]  # the tensors of the trace that buffers are
+    ways: tuple[Way, ...] = ()  # the schedules that the answers have for it
 
     @property
     def name(self) -> str:
@@ -285,11 +287,16 @@ def pair_text(index: Index) -> str:
     return f"({pair[0].name}, {pair[1].name})" if pair else ""
 
 
-def facts_of(candidate: Candidate, calls: Sequence[Call], first: Trace, second: Trace) -> list[KernelFacts]:
-    """The facts of each of a candidate's kernels."""
+def facts_of(candidates: Sequence[Candidate], calls: Sequence[Call], first: Trace, second: Trace) -> list[KernelFacts]:
+    """The facts of each of the kernels that candidates share."""
+    candidate = candidates[0]
     sizes, other = _sizes_in(candidate, first), _sizes_in(candidate, second)
     known = _known_tensors(candidate, calls, first, sizes)
-    return [KernelFacts(emitted.kernel, sizes, other, known) for emitted in candidate.kernels]
+    ways = ways_of(candidates, first, second)
+    return [
+        KernelFacts(emitted.kernel, sizes, other, known, some)
+        for emitted, some in zip(candidate.kernels, ways, strict=True)
+    ]
 
 
 def _known_tensors(

@@ -24,7 +24,12 @@ class TaskAnalysis:
 
     task: Task
     traces: tuple[Trace, ...]
-    candidate: Candidate | None = None  # one of the answers, which all have the same kernels; None without a lowering
+    candidates: tuple[Candidate, ...] = ()  # the answers, which all have the same kernels; none without a lowering
+
+    @property
+    def candidate(self) -> Candidate | None:
+        """One of the answers."""
+        return self.candidates[0] if self.candidates else None
 
     @property
     def trace(self) -> Trace:
@@ -45,7 +50,7 @@ class TaskAnalysis:
     @cached_property
     def facts(self) -> list[KernelFacts]:
         """The kernels of the answers; none without a lowering."""
-        return facts_of(self.candidate, self.calls, self.trace, self.other) if self.candidate else []
+        return facts_of(self.candidates, self.calls, self.trace, self.other) if self.candidates else []
 
     @cached_property
     def told(self) -> list[KernelFacts]:
