@@ -106,6 +106,9 @@ class CompilerTeacher:
         found = self._opened(request.task.reference, sets, request.task.measure, key)
         if isinstance(found, str):
             raise Unsupported(found)
+        traced = [[fact.shape for fact in trace.tensors if fact.role == "output"] for trace in request.traces]
+        if not found.holds_for(traced):
+            raise Unsupported("the graph holds for some sets of shapes only")
         return found
 
     def _open(

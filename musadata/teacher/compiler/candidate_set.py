@@ -77,6 +77,19 @@ class CandidateSet:
         self._plans = iter([*PLANS[turn:], *PLANS[:turn]])
         self._built: list[Candidate] = []
 
+    def holds_for(self, outputs: Sequence[Sequence[Sequence[int]]]) -> bool:
+        """Whether the graph's results have the given shapes, one list for each set of shapes, in any order.
+
+        A slice with a literal end, say, has fewer elements where an axis is shorter, which its graph does not know.
+        """
+        sets = self._graph.hints()
+        if len(sets) != len(outputs):
+            return True
+        results = [output.type.shape for output in self._graph.outputs]
+        made = sorted(sorted(tuple(side.evaluate(known) for side in shape) for shape in results) for known in sets)
+        given = sorted(sorted(tuple(shape) for shape in shapes) for shapes in outputs)
+        return made == given or any(len(shapes) != len(results) for shapes in given)
+
     def candidate(self, number: int) -> Candidate:
         """The honest candidate of this number; numbers past the last different one start over.
 

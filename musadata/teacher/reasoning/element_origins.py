@@ -80,6 +80,19 @@ def adaptive_windows(call: Call, what: str) -> str:
     return f"`{call.output.name}`[…, {', '.join(outer)}] = {what} of {call.source.name}[…, {', '.join(inner)}]{over}"
 
 
+def _slice(names: list[str], call: Call) -> list[str]:
+    """Places of a part of an axis; none where all of it is taken."""
+    axis = call.integers("dim") or (0,)
+    start, step = (int(call.argument(name) or default) for name, default in (("start", "0"), ("step", "1")))
+    if call.source.shape == call.output.shape:
+        return []
+    place, size = axis[0] % len(names), call.source.shape[axis[0] % len(names)]
+    first = start + size if start < 0 else start
+    moved = names[place] if step == 1 else f"{names[place]} * {step}"
+    names[place] = f"{moved} + {first}" if first else moved
+    return names
+
+
 def _roll(names: list[str], call: Call) -> list[str]:
     axes = call.integers("dims")
     if not axes:  # it rolls the flat tensor
@@ -153,5 +166,5 @@ def _triangle(names: list[str], call: Call) -> str:
 
 _PLACES: dict[str, _Places] = {
     write.__name__.removeprefix("_"): write
-    for write in (_roll, _flip, _repeat, _channel_shuffle, _pixel_shuffle, _pixel_unshuffle)
+    for write in (_slice, _roll, _flip, _repeat, _channel_shuffle, _pixel_shuffle, _pixel_unshuffle)
 }

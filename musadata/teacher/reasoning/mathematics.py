@@ -105,9 +105,10 @@ def _repetition(again: Stage, first: Stage) -> str:
 
 
 def formula_of(call: Call) -> str:
-    """One element of a call's result, as a formula with its name; empty for views."""
+    """One element of a call's result, as a formula with its name; empty for views of the whole of a tensor."""
     if call.kind is CallKind.VIEW:
-        return ""
+        origin = origin_of(call) if call.packet == "slice" else ""
+        return f"`{element_of(call)} = {origin}`" if origin else ""
     writer = _WRITERS.get(call.kind)
     if writer is not None:
         return writer(call)
@@ -377,6 +378,8 @@ def _precision(analysis: TaskAnalysis) -> list[str]:
     factors = _steps_of(analysis, "prod")
     if dtypes[0] in ("float16", "bfloat16"):
         return [f"The result is {dtypes[0]}. Load as {dtypes[0]}, compute in float, round once at the store."]
+    if pieces := _rounding_of_pieces(analysis):
+        return [pieces]
     if sums:
         longest = max(sums.values())
         told = join([f"`{name}` of {terms}" for name, terms in list(sums.items())[:_MOST_SUMS]])
@@ -384,6 +387,21 @@ def _precision(analysis: TaskAnalysis) -> list[str]:
     if factors:
         return [say("rounding_of_products", factors=max(factors.values()))]
     return []
+
+
+def _rounding_of_pieces(analysis: TaskAnalysis) -> str:
+    """How many additions a value passes through where blocks add up pieces; empty where none do."""
+    for facts in analysis.told:
+        stage = facts.kernel.stages[0]
+        teams = {way.team for way in facts.ways if "block per" in way.schedule}
+        if facts.pieces is None or not isinstance(stage, Reduce) or stage.kind != "sum" or stage.dtype != "float32":
+            continue
+        steps = math.prod(facts.extents(stage.axes, facts.sizes))
+        if len(teams) != 1 or steps % (team := teams.pop()):
+            continue
+        told = {"steps": steps, "team": team, "serial": steps // team, "rounds": team.bit_length() - 1}
+        return say("rounding_of_pieces", **told, total=steps // team + team.bit_length() - 1, values=facts.pieces)
+    return ""
 
 
 def _steps_of(analysis: TaskAnalysis, kind: str) -> dict[str, int]:

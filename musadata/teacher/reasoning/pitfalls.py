@@ -1,20 +1,25 @@
 """Step 6: likely mistakes in this kernel, and how each would show."""
 
+from collections.abc import Mapping
 from math import prod
 
 from musadata.teacher.compiler.emission.pointwise import can_vectorise
 from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, SCATTERS, Call, CallKind, Stage, by_kind, count
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import VARYING, TaskAnalysis, group_row, row_of
+from musadata.teacher.reasoning.value_ranges import ANY, Range, ranges_of
 
 _HAZARDS: dict[str, str] = KNOWLEDGE["hazards"]
 _MOST = 7
+# Below these magnitudes of the operand, the exponentials that hazards speak of are finite.
+_EDGES = {"tanh": 44.0, "silu": 88.0, "softplus": 20.0, "mish": 20.0, "log_sigmoid_forward": 88.0}
 
 
 def write_pitfalls(analysis: TaskAnalysis) -> str:
     found = []
+    ranges = ranges_of(analysis.calls)
     for stage, _ in analysis.distinct:
-        found += [text for call in stage.calls for text in _of_call(call)]
+        found += [text for call in stage.calls for text in _of_call(call, ranges)]
         found += _of_stage(stage)
     found += _of_task(analysis)
     if not any(found):  # nothing about the operators is known
@@ -26,8 +31,8 @@ def write_pitfalls(analysis: TaskAnalysis) -> str:
     return "\n".join(f"- {text}" for text in list(filter(None, kinds.values()))[:_MOST])
 
 
-def _of_call(call: Call) -> list[str]:
-    hazard = _HAZARDS.get(call.packet)
+def _of_call(call: Call, ranges: Mapping[str, Range]) -> list[str]:
+    hazard = "" if _cannot_happen(call, ranges) else _HAZARDS.get(call.packet)
     if call.packet == "gelu" and "tanh" in call.argument("approximate"):
         hazard = say("tanh_formula")
     if call.packet == "div" and len(call.operands) < 2:
@@ -37,6 +42,17 @@ def _of_call(call: Call) -> list[str]:
     told = [f"`{call.operator}`: {hazard}."] if hazard else []
     write = _broadcast if call.kind is CallKind.ELEMENTWISE else _WRITERS.get(call.kind, _nothing)
     return [*told, *write(call)]
+
+
+def _cannot_happen(call: Call, ranges: Mapping[str, Range]) -> bool:
+    """Whether the values that a call reads keep away from where its arithmetic goes wrong."""
+    low, high = ranges.get(call.names[-1], ANY) if call.operands else ANY
+    if call.packet == "div":
+        return len(call.operands) > 1 and (low > 0 or high < 0)
+    if call.packet == "log":
+        return low > 0
+    edge = _EDGES.get(call.packet)
+    return edge is not None and -edge < low and high < edge
 
 
 def _nothing(call: Call) -> list[str]:

@@ -194,18 +194,18 @@ def _totals(analysis: TaskAnalysis) -> str:
     """Bytes and FLOPs of both sets of shapes."""
     trace, other = analysis.trace, analysis.other
     moved = [fact for fact in trace.tensors if fact.role != "intermediate"]
-    parts = f"{trace.bytes} bytes in all"
+    parts, each = f"{trace.bytes} bytes in all", ""
     if 1 < len(moved) <= _MOST_MOVED:
         parts = f"{' + '.join(f'{tensor_bytes(fact)} (`{fact.name}`)' for fact in moved)} = {trace.bytes} bytes"
-        parts += _element_size(moved)
+        each = _element_size(moved)
     inputs = join([named(fact) for fact in other.tensors if fact.role == "input"])
     outputs = join([f"{named(fact)} with {elements_text(fact)}" for fact in other.tensors if fact.role == "output"])
     work = f"{other.flops} FLOPs and {other.bytes} bytes"
     facts = {"flops": trace.flops, "ratio": f"{trace.intensity:#.4g}", "inputs": inputs, "outputs": outputs}
-    return say("totals", parts=parts, work=work, **facts)
+    return say("totals", parts=parts, each=each, apart=f"{each}," if each else "", work=work, **facts)
 
 
 def _element_size(facts: Sequence[TensorFact]) -> str:
     """How many bytes each element has, where that is the same for all of them."""
     sizes = {tensor_bytes(fact) // count(fact) for fact in facts if count(fact)}
-    return f", {words(sizes.pop())} for each element," if len(sizes) == 1 else ""
+    return f", {words(sizes.pop())} for each element" if len(sizes) == 1 else ""

@@ -1,0 +1,106 @@
+"""Between which bounds the values of tensors lie whatever the inputs are, as far as their operators say so."""
+
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+
+from musadata.teacher.reasoning.kernel_plan import Call
+
+Range = tuple[float, float]
+ANY: Range = (-inf, inf)
+_FIXED: dict[str, Range] = {
+    "exp": (0.0, inf),
+    "sigmoid": (0.0, 1.0),
+    "hardsigmoid": (0.0, 1.0),
+    "_softmax": (0.0, 1.0),
+    "tanh": (-1.0, 1.0),
+    "sin": (-1.0, 1.0),
+    "cos": (-1.0, 1.0),
+    "erf": (-1.0, 1.0),
+    "relu": (0.0, inf),
+    "softplus": (0.0, inf),
+    "sqrt": (0.0, inf),
+    "square": (0.0, inf),
+    "var": (0.0, inf),
+    "std": (0.0, inf),
+    "norm": (0.0, inf),
+    "linalg_vector_norm": (0.0, inf),
+}
+
+
+def ranges_of(calls: Sequence[Call]) -> dict[str, Range]:
+    """The bounds of the calls' results, by name; of NaN nothing is said."""
+    known: dict[str, Range] = {}
+    for call in calls:
+        for fact in call.outputs[:1]:
+            known[fact.name] = _range(call, known)
+    return known
+
+
+def _range(call: Call, known: Mapping[str, Range]) -> Range:
+    write = _RULES.get(call.packet)
+    if write is not None:
+        return write(call, known)
+    return _FIXED.get(call.packet, ANY)
+
+
+def _first(call: Call, known: Mapping[str, Range]) -> Range:
+    return known.get(call.source.name, ANY) if call.operands else ANY
+
+
+def _abs(call: Call, known: Mapping[str, Range]) -> Range:
+    low, high = _first(call, known)
+    return (max(low, -high, 0.0), max(abs(low), abs(high)))
+
+
+def _clamp(call: Call, known: Mapping[str, Range]) -> Range:
+    low, high = _first(call, known)
+    if len(call.operands) > 1:
+        return ANY
+    least = _number(call.argument("min") or call.argument("min_val"), -inf)
+    most = _number(call.argument("max") or call.argument("max_val"), inf)
+    return (min(max(low, least), most), min(max(high, least), most))
+
+
+def _mul(call: Call, known: Mapping[str, Range]) -> Range:
+    return (0.0, inf) if len(call.names) > 1 and call.names[0] == call.names[1] else ANY
+
+
+def _pow(call: Call, known: Mapping[str, Range]) -> Range:
+    return (0.0, inf) if call.argument("exponent") in ("2", "2.0", "4", "4.0") else ANY
+
+
+def _add(call: Call, known: Mapping[str, Range]) -> Range:
+    if call.argument("alpha", "1") not in ("1", "1.0") or not call.operands:
+        return ANY
+    low, high = _first(call, known)
+    if len(call.operands) > 1:
+        other = known.get(call.names[1], ANY)
+    else:
+        number = _number(call.argument("other"), inf)
+        other = ANY if number == inf else (number, number)
+    return (low + other[0], high + other[1])
+
+
+def _same(call: Call, known: Mapping[str, Range]) -> Range:
+    return _first(call, known)
+
+
+def _number(text: str, default: float) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return default
+
+
+_RULES: dict[str, Callable[[Call, Mapping[str, Range]], Range]] = {
+    "abs": _abs,
+    "clamp": _clamp,
+    "hardtanh": _clamp,
+    "mul": _mul,
+    "pow": _pow,
+    "add": _add,
+    **dict.fromkeys(
+        ("view", "slice", "transpose", "permute", "expand", "unsqueeze", "squeeze", "select", "amax"), _same
+    ),
+    **dict.fromkeys(("amin", "mean", "clone", "t", "_unsafe_view", "reshape", "max_pool2d_with_indices"), _same),
+}
