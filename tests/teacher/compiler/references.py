@@ -431,11 +431,11 @@ FIXTURES = {
     "causal attention": Fixture("return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.3)", ATTENTION),
     "attention of half type": Fixture(
         "return F.scaled_dot_product_attention(q, k, v)",
-        heads((2, 3, 9, 10, 16), (1, 4, 33, 70, 16), dtype="float16"),
+        heads((2, 3, 9, 10, 16), (1, 2, 133, 201, 16), dtype="float16"),
     ),
     "causal attention of half type": Fixture(
         "return F.scaled_dot_product_attention(q, k, v, is_causal=True)",
-        heads((1, 2, 40, 40, 20), (2, 3, 70, 9, 8), dtype="bfloat16"),
+        heads((1, 2, 40, 140, 24), (2, 3, 70, 9, 20), dtype="bfloat16"),
     ),
     "masked attention of half type": Fixture(
         "return F.relu(F.scaled_dot_product_attention(q, x, x[..., 1:], attn_mask=q[..., :1] > -0.5, enable_gqa=True))",

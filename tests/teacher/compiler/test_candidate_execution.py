@@ -79,6 +79,11 @@ QUICK = {
 }
 
 
+def _widths(graph):
+    """The sizes that the last axes of the inputs have."""
+    return {atom for item in graph.inputs for atom in item.type.shape[-1].atoms()}
+
+
 @pytest.fixture(scope="module")
 def verifier():
     from musadata.verifier import Verifier
@@ -112,12 +117,21 @@ def test_rows_in_pieces_are_accepted(name, graph_of, verifier):
 
 
 @pytest.mark.parametrize(
-    "name", ["attention of half type", "causal attention of half type", "masked attention of half type"]
+    ("name", "size", "width", "queries"),
+    [
+        ("attention of half type", 4096, 16, 128),
+        ("attention of half type", 64, 128, 64),
+        ("causal attention of half type", 16, 24, 32),
+        ("masked attention of half type", 64, 64, 32),
+    ],
 )
-def test_attention_on_tensor_cores_is_accepted(name, graph_of, verifier):
+def test_attention_on_tensor_cores_is_accepted(name, size, width, queries, graph_of, verifier):
+    """Of the width that loops are unrolled for, and of others."""
     graph = graph_of(name)
-    candidate = build_candidate(graph, PLANS[0], dict.fromkeys((origin.name for origin in graph.sizes), 64))
+    sizes = dict.fromkeys((origin.name for origin in graph.sizes), size)
+    candidate = build_candidate(graph, PLANS[0], sizes | {a.name: width for a in _widths(graph)})
     assert candidate.schedule == "1 kernel: attention on tensor cores"
+    assert f"const int threads = {queries};" in candidate.source
     verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
     assert verdict.accepted, verdict.feedback
 

@@ -198,12 +198,12 @@ def _tile(
 def _attention(kernel: Kernel, like: Kernel, size_names: Sequence[str], hints: dict[str, int]) -> EmittedKernel:
     stage, parts = like.reductions[0], tiled.partition(like)
     assert parts is not None
-    sizes = [extent_hint(part, hints) for part in parts]
+    batch, rows, cols = (extent_hint(part, hints) for part in parts)
     keys, depth = (extent_hint((axis,), hints) for axis in stage.axes)
     if tensor_core_attention.half_type(kernel) and depth <= tensor_core_attention.DEEPEST:
-        tile = tensor_core_attention.tile_for(*sizes)
-        return tensor_core_attention.emit_tensor_core_attention(kernel, size_names, tile)
-    tile = attention.tile_for(sizes[0], sizes[1], keys, sizes[2], stage.dtype)
+        tile = tensor_core_attention.tile_for(batch, rows, cols, depth)
+        return tensor_core_attention.emit_tensor_core_attention(kernel, size_names, tile, depth)
+    tile = attention.tile_for(batch, rows, keys, cols, stage.dtype)
     return attention.emit_attention(kernel, size_names, tile)
 
 

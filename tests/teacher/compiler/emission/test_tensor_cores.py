@@ -1,4 +1,4 @@
-"""What products of half types look like on tensor cores."""
+"""What products and attention of half types look like on tensor cores."""
 
 import re
 
@@ -58,3 +58,18 @@ def test_blocks_share_the_depth_of_few_rows_only_where_columns_are_few(cols, nam
     candidate = build_candidate(graph, PLANS[0], {few.name: 16, depth.name: 8192, many.name: cols})
     assert [emitted.kernel.name for emitted in candidate.kernels] == names
     assert candidate.kernels[0].schedule == "larger operand read once, on tensor cores"
+
+
+def test_loops_over_the_usual_width_of_attention_are_unrolled_and_other_widths_are_served(graph_of):
+    graph = graph_of("causal attention of half type")
+    sizes = {origin.name: 64 for origin in graph.sizes}
+    source = build_candidate(graph, PLANS[0], sizes).source
+    assert "const int padded_depth = aligned ? 64 : (width + 15) / 16 * 16;" in source
+    assert "(width + 15) / 16 * 16 == 64)" in " ".join(source.split())
+    assert "if (!aligned) load_queries(part, k);" in source
+
+
+def test_queries_of_a_fixed_width_stay_in_registers(graph_of):
+    source = source_of(graph_of("masked attention of half type"), PLANS[0], 64)
+    assert "const int padded_depth = 32;" in source
+    assert source.count("load_queries(") == 1 and "const int part = k / 16;" in source
