@@ -34,13 +34,15 @@ def write_diagnosis(counters: Counters, code: KernelCode, random: Random) -> tup
     if small and small.kind == "small" and all(one.kind in _CACHED for one in problems):
         problems = []  # of a launch that is over soon, the cache has what is read again
     first, *others = problems or [_no_problem(counters, code)]
-    few = find_few(counters, problems)
-    if problems and few and not any(one.kind.startswith(_SAY_SO) for one in problems):
-        others.append(few)
+    few = find_few(counters) if problems else None
+    if any(one.kind.startswith(_SAY_SO) for one in problems):
+        few = None
+    change = _word(first, "change", random)
     parts = [
+        *([f"**Size.** {_word(few, 'evidence', random)} {_word(few, 'change', random)}"] if few else []),
         f"**Bottleneck.** {_word(first, 'bottleneck', random)}",
         f"**Evidence.** {_word(first, 'evidence', random)} {_say_what_is_fine(counters, [first, *others])}".rstrip(),
-        f"**Change.** {_word(first, 'change', random)}",
+        f"**Change.** {wordings()['few']['before'][0] if few else ''}{change}",
     ]
     for other in others:
         parts.append(

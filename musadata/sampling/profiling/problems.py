@@ -5,7 +5,7 @@ bytes of either a cycle. Shares that are not moved but waited for (idle lanes) c
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,9 +24,9 @@ REUSED = 6  # times that each element is read, from which on many threads want i
 SECTOR_FLOATS = 8
 TURNS = 4  # accesses of a thread from which on it walks along a row
 ONE_WORD = 0.9  # of a warp's lanes that take turns, from which on all of them change the same word
+CONTENDED = 8  # turns an atomic request, from which on its lanes meet more often than those of scattered indices
 FEW_ACCESSES = 8  # of a thread, up to which they wait for memory about once
 TILE = re.compile(r"__shared__\s+[\w:]+\s+(\w+)\[([^\]]+)\]\[([^\]]+)\]")
-_FEWER_THREADS = ("surplus", "exchange", "tree", "idle", "divergent_reduction")  # what mends them
 _NUMBER = re.compile(r"\d+")
 
 
@@ -70,13 +70,14 @@ def find_small(counters: Counters) -> Problem | None:
     return Problem("small" if soon else "waiting", 0.0, values)
 
 
-def find_few(counters: Counters, others: Sequence[Problem]) -> Problem | None:
-    """That multiprocessors are without a block, beside other problems; less work for a block is no advice where those
-    ask for fewer threads."""
+def find_few(counters: Counters) -> Problem | None:
+    """That multiprocessors are without a block: whatever else is wrong, it decides little at such a size."""
     if counters.blocks >= names.MULTIPROCESSORS:
         return None
-    kind = "few_after" if any(one.kind.startswith(_FEWER_THREADS) for one in others) else "few"
-    return Problem(kind, 0.0, {"blocks": counters.blocks, "most": names.MULTIPROCESSORS})
+    warps = _warps(counters)
+    values = {"blocks": counters.blocks, "most": names.MULTIPROCESSORS, "warps": warps, "held": names.SM_WARPS}
+    values |= {"launched": counters.blocks * warps, "device": names.MULTIPROCESSORS * names.SM_WARPS}
+    return Problem("few", 0.0, values)
 
 
 def resident_blocks(counters: Counters) -> int:
@@ -240,7 +241,7 @@ def _idle(counters: Counters, code: KernelCode) -> list[Problem]:
 
 def _atomics(counters: Counters, code: KernelCode) -> list[Problem]:
     requests, turns = counters.get(names.ATOMICS), counters.get(names.TURNS)
-    if not requests or turns < 2 * requests:
+    if not requests or turns < CONTENDED * requests:
         return []
     kind = "atomics" if turns >= ONE_WORD * names.WARP * requests else "atomics_scattered"
     return [Problem(kind, float(turns), {"requests": requests, "turns": turns})]
