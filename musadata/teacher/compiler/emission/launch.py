@@ -138,6 +138,16 @@ def _wrapped(items: Sequence[str], head: str, margin: int = 0) -> str:
     return "\n    " + text.rstrip(",")
 
 
+def filled(items: Sequence[str]) -> str:
+    """Comma-separated items on lines of at most about 110 characters."""
+    lines = [""]
+    for item in items:
+        if lines[-1] and len(lines[-1]) + len(item) > 104:
+            lines.append("")
+        lines[-1] += f"{', ' * bool(lines[-1])}{item}"
+    return ",\n    ".join(lines)
+
+
 def count_text(block: Block, axes: Sequence[Variable]) -> str:
     """The number of points of some axes, as the host writes it."""
     return block.index(product(axis.extent for axis in axes))

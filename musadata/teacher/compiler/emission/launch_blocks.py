@@ -5,6 +5,7 @@ first of them, and the sizes in which its calls differ.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
@@ -65,12 +66,16 @@ def _readers(statements: Sequence[Statement], wanted: str) -> dict[str, list[int
 
 def _repeated(statements: Sequence[Statement], longest: int) -> Iterator[tuple[list[int], int]]:
     """Where sequences start that are the same but for what they are given, and how long they are."""
+    functions = [s.function if isinstance(s, Launch) and s.outputs else "" for s in statements]
     for length in range(2, min(longest, len(statements) // 2) + 1):
         groups: dict[tuple[object, ...], list[int]] = {}
-        for start in range(len(statements) - length + 1):
-            window = statements[start : start + length]
-            signature = _signature([s for s in window if isinstance(s, Launch)])
-            if not all(isinstance(s, Launch) and s.outputs for s in window) or signature is None:
+        called = [tuple(functions[start : start + length]) for start in range(len(statements) - length + 1)]
+        times = Counter(called)
+        for start, names in enumerate(called):
+            if times[names] < 2 or "" in names:
+                continue
+            signature = _signature([s for s in statements[start : start + length] if isinstance(s, Launch)])
+            if signature is None:
                 continue
             places = groups.setdefault(signature, [])
             if not places or places[-1] + length <= start:

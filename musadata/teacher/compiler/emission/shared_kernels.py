@@ -9,10 +9,11 @@ import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, combinations_with_replacement, count
 
 from musadata.teacher.compiler.emission.cpp import C_TYPES, Printer
-from musadata.teacher.compiler.emission.launch import EmittedKernel, NumberName, allocation
+from musadata.teacher.compiler.emission.launch import EmittedKernel, NumberName, allocation, filled
 from musadata.teacher.compiler.emission.short_names import kernel_buffers
 from musadata.teacher.compiler.emission.statements import ONE_STEP
 from musadata.teacher.compiler.ir.index_formulas import product
@@ -269,18 +270,16 @@ class _Shared:
 
     def _formula(self, numbers: list[int], is_kernel: bool) -> str:
         """A product of up to three quantities and a number, or how many tiles cover one; "" if neither."""
-        known = {name: ints for name in self._quantity_names() if (ints := self._numbers_of(name)) and min(ints) > 1}
-        known = {name: ints for name, ints in known.items() if len(set(ints)) > 1}
         if not is_kernel:
             covered = {text: list(map(int, values)) for values, text in self._formulas.items() if text}
-            named = {self._named(name): ints for name, ints in known.items()} if len(set(numbers)) > 1 else {}
+            varying = self._varying.items() if len(set(numbers)) > 1 else ()
+            named = {self._named(name): ints for name, ints in varying}
             for text, ints in (covered | named).items():
                 for side in _ROUNDED:
                     if [-(-number // side) for number in ints] == numbers:
                         return f"({text.removeprefix('(').removesuffix(')')} + {side - 1}) / {side}"
         found: dict[tuple[str, ...], int] = {}  # what they are multiplied by
-        for factors in chain.from_iterable(combinations_with_replacement(known, many) for many in (2, 1, 3)):
-            products = [math.prod(values) for values in zip(*(known[name] for name in factors), strict=True)]
+        for factors, products in self._products:
             ratio = numbers[0] // products[0]
             if ratio and [ratio * one for one in products] == numbers:
                 found[factors] = ratio
@@ -289,6 +288,19 @@ class _Shared:
         factors = min(found, key=lambda one: (found[one], -len(set(one))))  # height * width, not 2 * height * height
         names = [str(found[factors])] * (found[factors] > 1) + [self._named(name) for name in factors]
         return f"({' * '.join(names)})"
+
+    @cached_property
+    def _varying(self) -> dict[str, list[int]]:
+        """Quantities that differ between the members."""
+        known = {name: ints for name in self._quantity_names() if (ints := self._numbers_of(name)) and min(ints) > 1}
+        return {name: ints for name, ints in known.items() if len(set(ints)) > 1}
+
+    @cached_property
+    def _products(self) -> list[tuple[tuple[str, ...], list[int]]]:
+        """Up to three such quantities, and their product in each member."""
+        known = self._varying
+        choices = chain.from_iterable(combinations_with_replacement(known, many) for many in (2, 1, 3))
+        return [(names, [math.prod(v) for v in zip(*(known[n] for n in names), strict=True)]) for names in choices]
 
     def _quantity_names(self) -> list[str]:
         return [name for name in self._known[0] if all(name in known for known in self._known)]
@@ -358,10 +370,10 @@ class _Shared:
         self._name = f"launch_{name.removesuffix('_kernel')}"
         opening = f"{kind} {self._name}("
         joined = ", ".join(listed)
-        opening += joined if len(opening + joined) < 110 else "\n    " + _filled(listed)
+        opening += joined if len(opening + joined) < 110 else "\n    " + filled(listed)
         result = outputs[0] if len(outputs) == 1 else f"std::make_tuple({', '.join(outputs)})"
         sizes = [f"{one} = {text}" for one, text in self._defined.items()]
-        lines = [f"const int {_filled(sizes)};"] if sizes else []
+        lines = [f"const int {filled(sizes)};"] if sizes else []
         lines += [*self._launch, *[f"return {result};"] * (not is_step)]
         body = "".join(f"    {line}\n" for line in lines)
         self.function = f"{template}{opening}) {{\n{body}}}\n"
@@ -406,16 +418,6 @@ def _inserted(text: str, before: str, items: Sequence[str], start: int = 0) -> s
     added = ", ".join(items)
     gap = " " if line + len(added) < 108 else "\n    "
     return f"{text[:place]},{gap}{added}{text[place:]}"
-
-
-def _filled(items: Sequence[str]) -> str:
-    """Comma-separated items on lines of at most about 110 characters."""
-    lines = [""]
-    for item in items:
-        if lines[-1] and len(lines[-1]) + len(item) > 104:
-            lines.append("")
-        lines[-1] += f"{', ' * bool(lines[-1])}{item}"
-    return ",\n    ".join(lines)
 
 
 def _quantities(emitted: EmittedKernel, rename: Mapping[str, str], first: _Text) -> dict[str, str]:
