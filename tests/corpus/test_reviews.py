@@ -286,3 +286,27 @@ def test_changes_in_two_functions_are_two():
     first, second = list_changes(module.format("norm"), module.format("norm_layer"))
     assert [one.text for one in first.old] == ["self.norm = 1"]
     assert [one.text for one in second.old] == ["return x + self.norm"]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("const int begin = max(h - 1, 1 - h);", "is not repeated"),
+        ("const int end = min(begin, 34 - begin);", "twice the last place"),
+        ("if (in_h >= 0 && in_h < 30 && in_w >= 0 && in_w < width) {", "in_w < width"),
+        ("const int in_w = w * 2 + kw * dilation - 1;", "dilation to the tap"),
+        ("float row_max = -INFINITY;", "a row of negative values"),
+        ("total += expf(x[i] - row_max);", "no exponential overflows"),
+        ("if (point >= total) return;  // the whole warp leaves", "every lane that a shuffle names"),
+    ],
+)
+def test_a_right_program_is_said_to_hang_on_what_its_operators_need_before_what_all_have(line, reason):
+    common = "if (i >= total) return;\nx = x.contiguous();\nconst int blocks = (total + threads - 1) / threads;\n"
+    for key in "abcd":
+        points = draw_points(f"{common}{line}\n", key, 3, "")
+        assert reason in points.split(". ")[0] + points.split(". ")[1] and points.count("`x = x.contiguous();`") <= 1
+        assert reason in draw_points(f"{common}{line}\n", key, 1, "")
+
+
+def test_a_place_that_is_divided_by_the_stride_is_not_said_to_be_multiplied_by_it():
+    assert draw_points("const int in_w = (w + 1 - kw * 2) / 2;", "key", 3, "") == ""
