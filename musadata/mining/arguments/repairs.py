@@ -16,7 +16,8 @@ from musadata.mining.arguments.rank_repairs import JOINED, RANK, UNPACK, change_
 from musadata.mining.arguments.stated_sizes import LARGEST, resize
 
 WANTS_INTEGERS = re.compile(
-    r"Long|indices|torch\.int64|must be (a )?integer|tensors used as indices|int tensor|one_hot|Class values must be",
+    r"Long|indices|torch\.int64|must be (a )?integer|tensors used as indices|int tensor|one_hot|Class values must be"
+    r"|dtype int32/int64",
     re.I,
 )
 WANTS_FLOATS = re.compile(r"not implemented for 'Long'|expected.*Float|must be floating|can only be .*floating", re.I)
@@ -281,6 +282,8 @@ def _other_expressions(text: str, error: str) -> Iterator[str]:
             yield f"{bare}()" if "Linear" not in bare else "nn.Identity()"
         if MODULE_WANTED.search(error):
             yield "nn.Identity()"
+        if "unsupported operand" in error and re.search(rf"'{bare.removeprefix('nn.')}'|'type'", error):  # a number
+            yield "24"
     elif text == "None":
         yield from ("24",) if "NoneType" in error else ()
         yield from ("torch.rand(24, 24)",) if "NoneType" in error or "'weight' must be" in error else ()

@@ -158,3 +158,14 @@ def test_another_option_of_a_configuration_is_tried_where_the_first_one_fails():
     )
     found = search(body)
     assert "afn='swish'" in found.get("init", [""])[0], found
+
+
+def test_what_is_gathered_or_scattered_by_is_an_integer():
+    for forward in ("torch.gather(x, 1, where)", "torch.zeros(40, 60).scatter(1, where, 1.0) @ x.new_ones(60, 3)"):
+        found = search(module("        self.a = 1", f"        return {forward}", inputs="x, where"))
+        assert "randint" in found.get("inputs", ["", ""])[1], found
+
+
+def test_an_argument_named_like_a_function_that_is_multiplied_is_a_number():
+    body = module("        self.c = nn.Linear(24, 2 * f)", "        return self.c(x)", parameters=", f")
+    assert search(body).get("init") == ["24"]
