@@ -33,9 +33,12 @@ from musadata.verifier.trusted.timing import (
 )
 
 _WINDOW_BYTES = 256 << 20  # what passes between processes at a time
-_AT_ONCE = 4  # references that are prepared for candidates, of which one is timed
-# Of a measure size's inputs, with results and oracle in float64, in both processes; and what others may need.
-_COPIES, _LEAST_NEED, _MEMORY_SHARE = 12, 8 << 30, 0.85
+# References that are prepared for candidates, of which one is timed. They take turns together: all prepare, then one
+# after the other is timed, so with more of them the device waits less often.
+_AT_ONCE = 8
+# Of a measure size's inputs, with results, in both processes; and what others may need. Where an oracle in float64 is
+# needed and memory lacks, the candidate is judged again with all of it.
+_COPIES, _LEAST_NEED, _MEMORY_SHARE = 8, 4 << 30, 0.85
 
 
 class _Eager:

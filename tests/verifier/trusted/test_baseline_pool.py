@@ -32,7 +32,7 @@ def test_a_reference_is_served_by_the_process_that_served_it_last():
 
 def test_whoever_needs_all_memory_waits_for_the_others_and_is_not_overtaken():
     eager = baseline_pool._Eager(Process, 100)
-    held = [eager.take("a", 20) for _ in range(baseline_pool._AT_ONCE - 1)]
+    held = [eager.take("a", 5) for _ in range(baseline_pool._AT_ONCE - 1)]
     order = []
 
     def take(name, need):
