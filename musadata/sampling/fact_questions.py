@@ -16,6 +16,7 @@ WARP, SECTOR_BYTES = 32, 32
 STATIC_SHARED_BYTES = 49152
 SM_THREADS, SM_BLOCKS = 2048, 32  # of data-centre GPUs since Volta
 _SUMS = re.compile(r"sum|mean|mm$|linear|conv|dot|norm|softmax|matmul")
+_MOST_DRAWS = 8  # of a place, until a question about it is not trivial
 _BITS = {"float16": 11, "bfloat16": 8, "float64": 53}  # significant ones, the hidden one included
 
 
@@ -183,45 +184,46 @@ def coalescing(subject: Subject) -> Figures | None:
     fact = subject.pick_tensor(rank=2, longest=WARP)
     if fact is None:
         return None
-    axis = subject.random.choice([axis for axis, size in enumerate(fact.shape) if size >= WARP])
-    size, lanes = itemsize(fact.dtype), WARP
-    step = fact.stride[axis] * size
-    sectors = len({lane * step // SECTOR_BYTES for lane in range(lanes)})
-    best = -(-lanes * size // SECTOR_BYTES)
-    verdict = {True: "That is coalesced.", False: "That is not coalesced; let lanes run along a dimension of stride 1."}
-    good = verdict[sectors <= best]
-    if fact.stride[axis] == 0:
-        good = "All lanes read the same element, which one sector serves."
-    return Figures(
-        describe(fact),
-        {
-            "name": fact.name,
-            "axis": axis,
-            "stride": fact.stride[axis],
-            "size": size,
-            "step": step,
-            "lanes": lanes,
-            "sectors": sectors,
-            "best": best,
-            "useful": lanes * size,
-            "verdict": good,
-        },
-    )
+    size, found = itemsize(fact.dtype), []
+    best = -(-WARP * size // SECTOR_BYTES)
+    for axis in [axis for axis, side in enumerate(fact.shape) if side >= WARP]:
+        for _ in range(_MOST_DRAWS):
+            place = [0 if one == axis else subject.random.randrange(side) for one, side in enumerate(fact.shape)]
+            start = sum(at * step for at, step in zip(place, fact.stride, strict=True))
+            sectors = len({(start + lane * fact.stride[axis]) * size // SECTOR_BYTES for lane in range(WARP)})
+            if fact.stride[axis] != 1 or sectors != best:  # else there is nothing to think about
+                found.append((axis, place, start, sectors))
+                break
+    if not found:
+        return None
+    axis, place, start, sectors = subject.random.choice(found)
+    step = fact.stride[axis]
+    verdict = "That is not coalesced; let lanes run along a dimension of stride 1."
+    if not step:
+        verdict = "All lanes read the same element, which one sector serves."
+    if step == 1:
+        verdict = "It starts inside of a sector, which costs one more; neighbours are coalesced all the same."
+    elif step and sectors <= best:
+        verdict = "That is coalesced."
+    element = ", ".join("l" if one == axis else str(at) for one, at in enumerate(place))
+    values: dict[str, object] = {"name": fact.name, "axis": axis, "element": f"{fact.name}[{element}]"}
+    values |= {"start": start, "at": start * size, "stride": step, "size": size, "step": step * size}
+    values |= {"lanes": WARP, "sectors": sectors, "best": best, "useful": WARP * size, "verdict": verdict}
+    return Figures(describe(fact), values)
 
 
 def launch_geometry(subject: Subject) -> Figures | None:
-    outputs = [fact for fact in subject.trace.tensors if fact.role == "output" and prod(fact.shape) > 1]
-    if not outputs:
-        return None
-    fact, block = subject.random.choice(outputs), subject.random.choice((64, 128, 256, 512))
+    outputs = [fact for fact in subject.trace.tensors if fact.role == "output"]
+    grids = [(fact, size) for fact in outputs for size in (64, 128, 256, 512) if prod(fact.shape) % size]
+    grids = [(fact, size) for fact, size in grids if prod(fact.shape) > size]
+    if not grids:
+        return None  # whole blocks are no question
+    fact, block = subject.random.choice(grids)
     total = prod(fact.shape)
     blocks = -(-total // block)
     idle = blocks * block - total
-    said = (
-        f"{idle} threads of the last block have no element, so the guard `if (i < {total})` is needed."
-        if idle
-        else "All threads have an element, yet the guard stays for sizes that the block does not divide."
-    )
+    threads = "1 thread of the last block has" if idle == 1 else f"{idle} threads of the last block have"
+    said = f"{threads} no element, so the guard `if (i < {total})` is needed."
     values = {
         "name": fact.name,
         "total": total,
@@ -235,20 +237,20 @@ def launch_geometry(subject: Subject) -> Figures | None:
 
 def row_per_warp(subject: Subject) -> Figures | None:
     call = subject.pick_call(CallKind.REDUCTION, CallKind.SOFTMAX)
-    if call is None or not call.operands or not call.axes or call.is_class_loss:
-        return None
+    if call is None or not call.operands or not call.axes or re.search("loss|margin", call.packet):
+        return None  # a loss goes through pairs, not along a row
     length = row_of(call)[1]
-    if length < 2:
-        return None
+    if length < 2 or WARP // 2 < length <= WARP or length % WARP == 0:
+        return None  # whole warps and one step of most lanes are no question
     steps = -(-length // WARP)
     last = length - (steps - 1) * WARP
-    idle = "; lanes that are idle in all steps hold the identity of the operation" if length < WARP else ""
-    hint = (
-        f"Then five shuffles combine the 32 partial results{idle}."
-        if steps > 1 or last > WARP // 2
-        else "Most lanes are idle: several rows in a warp, or a thread for each row, use it better."
-    )
-    values = {"operator": call.operator, "name": call.source.name, "length": length, "steps": steps, "last": last}
+    lanes = "1 lane" if last == 1 else f"{last} lanes"
+    hint = "Then five shuffles combine the 32 partial results."
+    if length < WARP:
+        several = WARP // (1 << (length - 1).bit_length())
+        hint = f"Most lanes are idle: {several} rows side by side in a warp, or a thread for each row, use it better."
+    values = {"operator": call.operator, "name": call.source.name, "length": length, "last": lanes}
+    values["steps"] = "1 step" if steps == 1 else f"{steps} steps"
     return Figures(f"{describe(call.source)}\n{describe(call.output)}", values | {"hint": hint})
 
 
@@ -333,7 +335,7 @@ def sum_error(subject: Subject) -> Figures | None:
     calls = [call for call in subject.calls if call.kind in kinds and _SUMS.search(call.packet) and call.operands]
     calls = [call for call in calls if call.output.dtype == "float32" and not call.is_class_loss]
     calls = [call for call in calls if not re.search("batch_norm|scaled_dot", call.packet)]  # may add nothing, or twice
-    lengths = [(call, length) for call in calls if (length := _terms(call)) > 1]
+    lengths = [(call, length) for call in calls if (length := _terms(call)) >= WARP]
     if not lengths:
         return None
     call, length = subject.random.choice(lengths)
@@ -375,8 +377,11 @@ def port_to_musa(subject: Subject) -> Figures | None:
             pairs |= {one: other for one, other in zip(old, new, strict=True) if one != other}
     if not pairs:
         return None
-    text = "; ".join(f"`{one}` becomes `{other}`" for one, other in pairs.items())
-    return Figures(_code(subject.cuda), {"pairs": text}, True)
+    texts = [f"`{one}` becomes `{other}`" for one, other in pairs.items() if one != "CUDA"]
+    texts += ["`CUDA` becomes `MUSA` in messages"] if "CUDA" in pairs else []
+    warps = re.search(r"__shfl_|% 32\b|/ 32\b|lane\b", subject.cuda)
+    check = " Where it takes a warp as 32 lanes, check that `warpSize` of the device is 32." if warps else ""
+    return Figures(_code(subject.cuda), {"pairs": "; ".join(texts), "check": check}, True)
 
 
 ASKED: dict[Callable[[Subject], Figures | None], QuestionTopic] = {

@@ -106,15 +106,28 @@ def test_an_offset_is_that_of_the_strides():
 ASKED_BY_NAME = {make.__name__: make for make in ASKED}
 
 
-@pytest.mark.parametrize(("name", "axis", "sectors"), [("x", 1, 4), ("t", 0, 4), ("half", 0, 16)])
-def test_sectors_of_a_warp_are_counted_by_their_addresses(name, axis, sectors):
+@pytest.mark.parametrize("name", ["x", "t", "half"])
+def test_sectors_of_a_warp_are_counted_by_their_addresses_and_not_asked_for_where_that_is_trivial(name):
     [fact] = [one for one in TRACE.tensors if one.name == name]
     lone = Trace((), (fact,), (), 0, 0, 0.0, Bound.MEMORY)
-    found = {}
     for seed in range(30):
-        values = ASKED_BY_NAME["coalescing"](Subject(lone, "", "", Random(seed))).values
-        found[values["axis"]] = values["sectors"]
-    assert found == {axis: sectors}  # and no question about an axis that is shorter than a warp
+        figures = ASKED_BY_NAME["coalescing"](Subject(lone, "", "", Random(seed)))
+        if figures is None:
+            continue
+        values, (step, size) = figures.values, (figures.values["stride"], figures.values["size"])
+        assert fact.shape[values["axis"]] >= 32 and step == fact.stride[values["axis"]]
+        touched = {(values["start"] + lane * step) * size // 32 for lane in range(32)}
+        assert values["sectors"] == len(touched) and (step != 1 or len(touched) > values["best"])
+        assert values["element"].count("l") >= 1 and values["at"] == values["start"] * size
+
+
+def test_no_question_is_asked_whose_answer_needs_no_thought():
+    whole = TensorFact("y", "output", "aten.relu.default", (4, 512), (512, 1), "float32", ("x",))
+    lone = Trace((), (whole,), (), 0, 0, 0.0, Bound.MEMORY)
+    for seed in range(10):
+        subject = Subject(lone, "", "", Random(seed))
+        assert ASKED_BY_NAME["launch_geometry"](subject) is None  # whole blocks
+        assert ASKED_BY_NAME["coalescing"](subject) is None  # aligned neighbours
 
 
 def test_a_vector_is_no_matrix_for_its_axes_of_one_element():
