@@ -44,6 +44,11 @@ _SUMS = re.compile(
     r"einsum|bag|scatter|index_add|index_put|col2im|entropy|lstm|gru|matmul|det|inv|pow).*"
 )
 _LARGE = 100.0
+# Operators that take another branch at 0, at 0 and 1, or for a row of zeros, and those whose choice among equal values
+# is not part of what a module promises.
+_BRANCHES = re.compile(r"relu|abs|sign|sgn|elu|clamp|hard|shrink|threshold|maximum|minimum|norm|xlogy|log_sigmoid")
+_LOGARITHMS = re.compile(r"binary_cross_entropy(?!_with)|xlogy|logit")
+_CHOOSES = re.compile(r"arg|topk|sort|indices|median|mode|cummax|cummin|(^|\.)(max|min)\.dim")
 _BLOCK = re.compile(r"^[ \t]*```[^`\n]*\n(.*?)^[ \t]*```[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
@@ -56,6 +61,8 @@ def write_unit_test(task: Task, traces: Sequence[Trace]) -> str:
     normal = [index for index, spec in enumerate(sets[-1]) if spec.kind == "normal" and "complex" not in spec.dtype]
     if normal and any(_SIGNED.search(operator) for operator in task.operators):
         tests.append(_below_zero(len(sets), normal))
+    if changes := _branch_values(task.operators, sets[-1], normal):
+        tests.append(_at_branches(len(sets), changes))
     wide = [index for index in normal if sets[-1][index].dtype in ("float32", "float64")]
     if wide and wide == normal and _tells_overflow(task.operators):
         tests.append(_large(len(sets), wide, task.operators))
@@ -87,6 +94,34 @@ def _below_zero(number: int, places: Sequence[int]) -> str:
     return (
         "def test_values_below_zero(reference, candidate):\n"
         f"    inputs = draw_inputs_{number}()\n{changes}"
+        "    assert_near(candidate(*inputs), reference(*inputs))"
+    )
+
+
+def _branch_values(operators: Sequence[str], specs: Sequence[InputSpec], normal: Sequence[int]) -> list[str]:
+    """Statements that put values into inputs at which an operator takes another branch; none where it has none."""
+    if any(_CHOOSES.search(operator) for operator in operators):
+        return []
+    if any(_LOGARITHMS.search(operator) for operator in operators):
+        unit = [i for i, one in enumerate(specs) if one.kind == "uniform" and (one.low, one.high) == (0.0, 1.0)]
+        return [f"inputs[{place}][..., {at}::3] = {at}.0" for place in unit if specs[place].shape for at in (0, 1)]
+    if not any(_BRANCHES.search(operator) for operator in operators):
+        return []
+    changes = []
+    for place in normal:
+        if len(specs[place].shape) > 1:
+            changes += [f"inputs[{place}][..., ::3] = 0.0", f"inputs[{place}][:1] = 0.0"]
+    return changes
+
+
+def _at_branches(number: int, changes: Sequence[str]) -> str:
+    body = "".join(f"    {change}\n" for change in changes)
+    ones = any(change.endswith("1.0") for change in changes)
+    told = "Predictions of exactly 0 and 1." if ones else "Zeros among the values, and a first row of nothing else."
+    return (
+        "def test_values_at_branches(reference, candidate):\n"
+        f'    """{told}"""\n'
+        f"    inputs = draw_inputs_{number}()\n{body}"
         "    assert_near(candidate(*inputs), reference(*inputs))"
     )
 

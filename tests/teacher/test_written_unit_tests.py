@@ -7,6 +7,7 @@ import re
 import pytest
 import torch
 
+from musadata.records import InputSpec
 from musadata.tasks.reference_loading import load_reference
 from musadata.teacher.unit_tests import list_functions, read_unit_test, write_unit_test
 from tests.teacher.compiler.references import task_of, traces_of
@@ -201,3 +202,43 @@ def test_the_test_in_a_reply_is_found(reply):
 )
 def test_a_reply_without_a_test_holds_none(reply):
     assert read_unit_test(reply) == ""
+
+
+def written(operator, *specs):
+    """The test of a task with one operator and inputs of these specs."""
+    inputs = tuple(InputSpec(name, kind, "float32", (4, 9), 0.0, high) for name, kind, high in specs)
+    task = dataclasses.replace(task_of("gelu"), operators=(operator,), inputs=inputs)
+    return write_unit_test(task, ())
+
+
+@pytest.mark.parametrize(
+    ("operator", "specs", "right", "wrong"),
+    [
+        (
+            "aten.binary_cross_entropy.default",
+            [("x", "uniform", 1.0), ("y", "uniform", 1.0)],
+            torch.nn.functional.binary_cross_entropy,
+            lambda x, y: -(y * x.log() + (1 - y) * (1 - x).log()).mean(),
+        ),
+        (
+            "aten.linalg_vector_norm.default",
+            [("x", "normal", 0.0)],
+            torch.nn.functional.normalize,
+            lambda x: x / x.norm(dim=1, keepdim=True),
+        ),
+    ],
+)
+def test_a_candidate_that_misses_the_branch_of_an_operator_fails_at_its_values(operator, specs, right, wrong):
+    text = written(operator, *specs)
+    functions = {one.__name__: one for one in load(text)}
+    torch.manual_seed(0)
+    functions["test_shapes_1"](right, wrong)
+    functions["test_values_at_branches"](right, right)
+    with pytest.raises(AssertionError):
+        functions["test_values_at_branches"](right, wrong)
+
+
+def test_operators_whose_choice_among_equal_values_is_free_get_no_equal_ones():
+    assert "at_branches" in written("aten.relu.default", ("x", "normal", 0.0))
+    for operator in ("aten.max.dim", "aten.topk.default", "aten.argmax.default", "aten.mm.default"):
+        assert "at_branches" not in written(operator, ("x", "normal", 0.0))
