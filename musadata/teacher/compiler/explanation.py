@@ -114,7 +114,7 @@ def _work(kernel: Kernel) -> str:
         return f"it computes {_listed(stores)}{_reading('from', kernel.stores)}, element by element"
     results = [f"`{stage.local}` ({WORDS['reductions'][stage.kind]})" for stage in kernel.reductions]
     plain = any(isinstance(stage.value, Load) or stage.contraction for stage in kernel.reductions)
-    word = "of" if plain else "of values that it computes on the way from"
+    word = "of" if plain else "of terms made from"
     made = f"it makes {_listed(results)}{_reading(word, kernel.reductions)}"
     whence = f"from {'it' if len(results) == 1 else 'them'}{_reading('and', kernel.stores)}"
     return f"{made}, then writes {_listed(stores)} {whence}" if stores else made

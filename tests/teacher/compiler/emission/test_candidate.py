@@ -262,7 +262,7 @@ def test_a_description_says_what_each_kernel_computes_of_what(candidate_of):
     said = describe(candidate_of("softmax", PLANS[0]))
     assert "it makes `softmax_max` (a maximum) and `softmax_sum` (a sum) of `x`, then writes `softmax`" in said
     rows = describe(candidate_of("normalised rows", PLANS[0]))
-    assert "`norm_sum` (a sum) of values that it computes on the way from `x`" in rows
+    assert "`norm_sum` (a sum) of terms made from `x`" in rows
     assert "it computes `div_data` from `x`, element by element" in describe(candidate_of("chain", PLANS[0]))
 
 
