@@ -14,6 +14,7 @@ from musadata.teacher.compiler.ir.index_formulas import (
     Operation,
     Size,
     divide,
+    join_halves,
     number,
     of,
     operate,
@@ -389,7 +390,7 @@ class _SizeTable:
             return self._parsed[parts[0]]
         formulas = [self._parse(part) for part in parts]
         if kind == "+":
-            return sum(formulas[1:], formulas[0])
+            return join_halves(sum(formulas[1:], formulas[0]))
         if kind == "*":
             return product(formulas)
         if kind in ("max", "min"):

@@ -158,7 +158,7 @@ def of(atom: Atom) -> Index:
     return Index((((atom,), 1),))
 
 
-ZERO, ONE = number(0), number(1)
+ZERO, ONE, TWO = number(0), number(1), number(2)
 
 
 def product(factors: Iterable[Index]) -> Index:
@@ -335,6 +335,20 @@ def _rejoin(sums: dict[Monomial, int]) -> None:
                     del sums[key]
                 return _rejoin(sums)
     return None
+
+
+def join_halves(formula: Index) -> Index:
+    """The formula with x // 2 + (x + 1) // 2 as x, which is what padding on both sides adds to a length."""
+    halves = [
+        (atom, coefficient)
+        for monomial, coefficient in formula.terms
+        if len(monomial) == 1 and isinstance(atom := monomial[0], Operation) and (atom.kind, atom.right) == ("//", TWO)
+    ]
+    for one, coefficient in halves:
+        for other, times in halves:
+            if times == coefficient and other.left - one.left == ONE:
+                return join_halves(formula + (one.left - of(one) - of(other)) * coefficient)
+    return formula
 
 
 @lru_cache(maxsize=65536)

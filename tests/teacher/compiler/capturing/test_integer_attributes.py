@@ -99,6 +99,11 @@ def test_values_that_no_kernel_is_made_for_are_refused(name, values, verifier):
     assert "the kernels are " in verdict.feedback
 
 
+def test_normalising_by_neighbours_is_one_kernel_for_any_number_of_them():
+    graph = graph_of(reference_of("neighbours", [2]))
+    assert len(CandidateSet(graph, "a key").candidate(0).kernels) == 1
+
+
 def test_an_integer_that_changes_the_structure_is_refused_for_other_values():
     text = TEMPLATE.format(
         init="self.n, self.dim = n, dim", names="n, dim", forward="(x.sum(self.dim) * 2 if self.n == 3 else x)",

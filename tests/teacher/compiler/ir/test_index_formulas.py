@@ -9,6 +9,7 @@ from musadata.teacher.compiler.ir.index_formulas import (
     Variable,
     as_index,
     divide,
+    join_halves,
     not_negative,
     number,
     of,
@@ -90,3 +91,15 @@ def test_only_what_is_proven_counts_as_not_negative():
     assert not_negative(WIDTH - COL - 1)
     assert not not_negative(ROW - 1)
     assert not not_negative(WIDTH - 2)
+
+
+def test_padding_on_both_sides_of_a_window_keeps_the_length():
+    size = of(Size("size"))
+    padded = WIDTH + size // 2 + (size - 1) // 2
+    assert join_halves(padded - size + 1) == WIDTH
+    assert join_halves(WIDTH + size // 2 + (size - 2) // 2) != WIDTH + size - 1
+
+
+@given(st.integers(1, 50))
+def test_halves_add_up(value):
+    assert join_halves(of(Size("n")) // 2 + (of(Size("n")) + 1) // 2).evaluate({"n": value}) == value
