@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from musadata.teacher.compiler.emission.candidate import MOST_CHARACTERS, Candidate, build_candidate
-from musadata.teacher.compiler.emission.schedule_plan import PLANS
+from musadata.teacher.compiler.emission.schedule_plan import PLANS, Plan
 from musadata.teacher.compiler.faults import KINDS, FaultContext, FaultKind
 from musadata.teacher.compiler.ir.captured_graph import Graph, parse_graph
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
@@ -74,7 +74,8 @@ class CandidateSet:
             raise Unsupported("the graph depends on the input's sizes")
         self._key, self._reference = key, reference
         turn = _random(key, "plans").randrange(len(PLANS))
-        self._plans = iter([*PLANS[turn:], *PLANS[:turn]])
+        plans = [*PLANS[turn:], *PLANS[:turn]]
+        self._plans, self._shorter = iter(plans), iter([replace(plan, fast=False) for plan in plans])
         self._built: list[Candidate] = []
 
     def holds_for(self, outputs: Sequence[Sequence[Sequence[int]]]) -> bool:
@@ -96,7 +97,7 @@ class CandidateSet:
         Raises:
             Unsupported: the graph cannot be lowered, or only to something that is too long to be read.
         """
-        while len(self._built) <= number and (plan := next(self._plans, None)):
+        while len(self._built) <= number and (plan := self._next_plan()):
             built = build_candidate(self._graph, plan, self._sizes)
             if len(built.source) > HOPELESS * MOST_CHARACTERS:
                 raise Unsupported("candidate too long to be read")
@@ -116,6 +117,13 @@ class CandidateSet:
         """
         self.candidate(len(PLANS))
         return tuple(self._built)
+
+    def _next_plan(self) -> Plan | None:
+        """The next plan to try: shorter ones where all others make candidates that are too long to be read."""
+        plan = next(self._plans, None)
+        if plan is None and not any(built.plan.fast for built in self._built):
+            plan = next(self._shorter, None)
+        return plan
 
     def faulty(self, sample: int) -> list[Attempt]:
         """The conversation of a faulty sample: turn by turn one fault less, the last one honest."""

@@ -28,6 +28,7 @@ from musadata.teacher.compiler.lowering.fusion import Kernel, group_loops
 from musadata.teacher.compiler.lowering.inlining import inline_pointwise, read_loops, without_repeats
 from musadata.teacher.compiler.lowering.layout import flatten
 from musadata.teacher.compiler.lowering.loop_points import variables_of
+from musadata.teacher.compiler.lowering.shared_axes import parted
 from musadata.teacher.compiler.lowering.splitting import split_long_reductions
 
 MOST_CHARACTERS = 24_000  # of a candidate: longer ones are too long to learn from
@@ -171,9 +172,9 @@ def _kernels(program: Program, kept: set[int], sizes: Mapping[str, int], attempt
     loops = inline_pointwise(read, kept, reductions_apart=apart)
     parts = split_long_reductions(join_attention(loops, kept, sizes), sizes, alike=apart)
     kernels = group_loops(parts, kept, columns_apart=apart)
-    if all(can_attend(kernel) for kernel in kernels if kernel.attends):
-        return kernels
-    return group_loops(split_long_reductions(loops, sizes, alike=apart), kept, columns_apart=apart)
+    if not all(can_attend(kernel) for kernel in kernels if kernel.attends):
+        kernels = group_loops(split_long_reductions(loops, sizes, alike=apart), kept, columns_apart=apart)
+    return [parted(kernel) for kernel in kernels]
 
 
 def _all_sizes(graph: Graph) -> list[Index]:

@@ -218,6 +218,9 @@ class Printer:
         used = [axis for axis, size in zip(index, buffer.shape, strict=True) if size.constant != 1]
         sizes = [size for size in buffer.shape if size.constant != 1]
         variables = [axis.variable for axis in used]
+        if None in variables and len(used) < len(self.flat[0]):  # an axis that was split
+            axes = self.flat[0]
+            return flatten(list(index), list(buffer.shape)) == flatten([of(v) for v in axes], [v.extent for v in axes])
         return tuple(variables) == self.flat[0] and all(
             v is not None and v.extent == size for v, size in zip(variables, sizes, strict=True)
         )

@@ -5,14 +5,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from musadata.teacher.compiler.emission.cpp import Printer
+from musadata.teacher.compiler.emission.cpp import PRODUCT, Printer
 from musadata.teacher.compiler.emission.launch import TORCH_TYPES, EmittedKernel, allocation, shape_text
 from musadata.teacher.compiler.emission.launch_blocks import fold_blocks
 from musadata.teacher.compiler.emission.repeated_launches import Launch, Statement, write_launches
 from musadata.teacher.compiler.emission.shared_kernels import SharedKernels, SharedLaunch
 from musadata.teacher.compiler.emission.step_functions import STEP_NAME, StepFunctions
 from musadata.teacher.compiler.ir.captured_graph import Graph, GraphInput, SizeOrigin
-from musadata.teacher.compiler.ir.index_formulas import Index, Size
+from musadata.teacher.compiler.ir.index_formulas import Index, Size, of
 from musadata.teacher.compiler.ir.scalar import Buffer
 
 STATE_LISTS = {"weights": "parameters", "buffers": "buffers"}  # names of lists, and the model's methods that give them
@@ -202,13 +202,26 @@ def _checks(
 def _size_lines(graph: Graph, sizes: set[str], names: Mapping[tuple[str, str], str]) -> list[str]:
     def text(origin: SizeOrigin) -> str:
         if origin.formula is not None:
-            return Printer({}, {}).index(origin.formula)
+            return factored_text(origin.formula)
         return f"{names[origin.role, origin.tensor]}.size({origin.dim})"
 
     needed = [origin for origin in graph.sizes if origin.name in sizes]
     least = " && ".join(f"{origin.name} >= {origin.least}" for origin in needed if origin.attribute)
     lines = _wrapped_check(least) if least else []
     return lines + [f"const int {origin.name} = {text(origin)};" for origin in needed if not origin.attribute]
+
+
+def factored_text(formula: Index) -> str:
+    """A formula of sizes; a product of two sums as such, as the number of windows along both sides of an image is."""
+    printer = Printer({}, {})
+    terms = dict(formula.terms)
+    pairs = [monomial for monomial, coefficient in formula.terms if len(monomial) == 2 and coefficient == 1]
+    if len(terms) == 4 and len(pairs) == 1:
+        one, other = map(of, pairs[0])
+        sums = one + terms.get(other.terms[0][0], 0), other + terms.get(one.terms[0][0], 0)
+        if sums[0] * sums[1] == formula:
+            return " * ".join(printer.index(part, PRODUCT) for part in sums)
+    return printer.index(formula)
 
 
 def _condition_lines(graph: Graph) -> list[str]:

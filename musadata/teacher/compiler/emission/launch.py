@@ -12,6 +12,7 @@ from musadata.teacher.compiler.ir.scalar import Buffer
 from musadata.teacher.compiler.lowering.fusion import Kernel
 
 _SCALAR_TYPES = ("Bool", "UInt8", "Int8", "Int16", "Int32", "Int64", "Float16", "BFloat16", "Float32", "Float64")
+MOST_THREADS = 2048  # that a multiprocessor runs at once
 TORCH_TYPES = {name.lower(): f"torch::k{name}" for name in _SCALAR_TYPES}
 
 
@@ -158,14 +159,23 @@ def linear_setup(
 ) -> tuple[str, ...]:
     """The setup of a one-dimensional launch over all points of the axes.
 
-    There is a thread for each, unless `blocks` gives another number; with `stride`, there are at most 1024 blocks.
+    There is a thread for each, unless `blocks` gives another number; with `stride`, there are at most as many blocks as
+    the device runs at once.
     """
     blocks = blocks or "(total + threads - 1) / threads"
-    blocks = f"std::min({blocks}, 1024)" if stride else blocks
     return (
         f"const int total = {count_text(block, axes)};",
         f"const int threads = {threads};",
-        f"const int blocks = {blocks};",
+        *(bounded_blocks(blocks, threads) if stride else (f"const int blocks = {blocks};",)),
+    )
+
+
+def bounded_blocks(wanted: str, threads: int) -> tuple[str, ...]:
+    """The lines that set the number of blocks of a loop that goes on from any number of them."""
+    each = MOST_THREADS // threads
+    return (
+        f"const int resident = {each} * at::cuda::getCurrentDeviceProperties()->multiProcessorCount;",
+        f"const int blocks = std::min({wanted}, resident);  // no more than run at once",
     )
 
 

@@ -4,24 +4,26 @@ from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from musadata.teacher.compiler.emission.cpp import C_TYPES
+from musadata.teacher.compiler.emission.cpp import C_TYPES, PRODUCT, reshaped
 from musadata.teacher.compiler.emission.launch import (
     EmittedKernel,
     NumberName,
+    bounded_blocks,
     count_text,
     finish,
     linear_setup,
     mentioned,
 )
-from musadata.teacher.compiler.emission.statements import INDEX, Block, decode, text_length
-from musadata.teacher.compiler.ir.index_formulas import Index, Variable, of
+from musadata.teacher.compiler.emission.statements import INDEX, Block, decode, is_shared, text_length
+from musadata.teacher.compiler.ir.index_formulas import ZERO, Index, Variable, of, product
 from musadata.teacher.compiler.ir.scalar import Added, Buffer, Choose, Load, Local, Named, Scalar
-from musadata.teacher.compiler.lowering.fusion import Kernel, Store
+from musadata.teacher.compiler.lowering.fusion import Kernel, Stage, Store
 from musadata.teacher.compiler.lowering.layout import flatten
 from musadata.teacher.compiler.lowering.rewriting import rewrite
 
 THREADS = 256
 TURNED, _LINES = 32, 8  # rows and columns of a tile that turns, and rows of threads that move it
+LONG_ROW = 128  # elements: such rows keep most threads of a block busy
 _MOST_TILES = 2
 _OF_SIDE = ("first_", "tiles_")
 LONGEST_STORE = 88  # value and position together; longer ones go on two lines
@@ -55,9 +57,14 @@ def _new_block(kernel: Kernel, size_names: Sequence[str]) -> Block:
 
 def _element(kernel: Kernel, block: Block) -> None:
     """Everything that one thread does for the element at flat position i."""
-    decode(block, "i", kernel.axes, decoded(kernel, block))
+    decode_joined(kernel, block, "i", kernel.axes, decoded(kernel, block))
     for store in kernel.stores:
         write_store(block, store)
+
+
+def takes_apart(kernel: Kernel) -> bool:
+    """Whether a thread for each element must divide to find its place."""
+    return bool(decoded(kernel, _new_block(kernel, ())))
 
 
 def decoded(kernel: Kernel, block: Block) -> frozenset[Variable]:
@@ -65,13 +72,14 @@ def decoded(kernel: Kernel, block: Block) -> frozenset[Variable]:
     if len(kernel.axes) == 1 and kernel.axes[0].name == "i":
         return frozenset()
     formulas: list[Index] = []
-    for store in kernel.stores:
-        for node in store.value.walk():
+    for stage in kernel.stages:
+        formulas += [axis.extent for axis in stage.axes]
+        for node in stage.value.walk():
             if not (isinstance(node, Load) and block.printer.is_flat(node.buffer, node.index)):
                 formulas += node.formulas
-        if not block.printer.is_flat(store.buffer, store.index):
-            formulas += store.index
-    return frozenset[Variable]().union(*(formula.variables for formula in formulas))
+        if stage.buffer is not None and not block.printer.is_flat(stage.buffer, stage.index):
+            formulas += stage.index
+    return frozenset(kernel.axes) & frozenset[Variable]().union(*map(_own, formulas))
 
 
 def write_store(block: Block, store: Store, element: str = "") -> None:
@@ -99,28 +107,105 @@ def stored(text: str, dtype: str) -> str:
     return {"float16": f"__float2half({text})", "bfloat16": f"__float2bfloat16({text})"}.get(dtype, text)
 
 
-def emit_rows(kernel: Kernel, size_names: Sequence[str], total: int) -> EmittedKernel:
-    """A two-dimensional grid: threads along x for the last axis, along y for all others together.
+def emit_rows(kernel: Kernel, size_names: Sequence[str], width: int) -> EmittedKernel:
+    """A two-dimensional grid: threads along x for the last axis, along y for all others together. A block has one row
+    where rows are long, and takes apart where it is once.
 
     Blocks go the other way round, since the rows may be many and only a grid's x has more than 65,535 blocks.
     """
     block = Block([*names_in(kernel, size_names), "rows", "outer"])
     *outer, last = kernel.axes
-    block.write(f"const {INDEX} {last.name} = blockIdx.y * blockDim.x + threadIdx.x;")
+    is_long, extent = width >= LONG_ROW, block.index(last.extent)
     row = outer[0].name if len(outer) == 1 else "outer"
-    block.write(f"const {INDEX} {row} = blockIdx.x * blockDim.y + threadIdx.y;")
-    block.write(f"if ({row} >= outer_size || {last.name} >= {block.index(last.extent)}) return;")
+    block.write(f"const {INDEX} {row} = blockIdx.x{'' if is_long else ' * blockDim.y + threadIdx.y'};")
+    block.write(f"const {INDEX} {last.name} = blockIdx.y * blockDim.x + threadIdx.x;")
+    inside = f"{last.name} >= {extent}" if is_long else f"{row} >= outer_size || {last.name} >= {extent}"
+    block.write(f"if ({inside}) return;")
+    block.printer.flat = (kernel.axes, f"{row} * {block.printer.index(last.extent, PRODUCT + 1)} + {last.name}")
     if len(outer) > 1:
-        decode(block, "outer", tuple(outer), frozenset(outer))
+        decode_joined(kernel, block, "outer", tuple(outer), decoded(kernel, block))
     for store in kernel.stores:
         write_store(block, store)
+    rows, width_text = count_text(block, outer), block.printer.index(last.extent, 70)
+    if is_long:
+        setup: tuple[str, ...] = (
+            f"const int threads = {THREADS};",
+            f"const dim3 blocks({rows}, ({width_text} + threads - 1) / threads);",
+        )
+        return finish(kernel, "blocks along rows", block, setup, size_names)
     setup = (
-        f"const int outer_size = {count_text(block, outer)};",
+        f"const int outer_size = {rows};",
         "const dim3 threads(32, 8);",
-        f"const int width_blocks = ({block.printer.index(last.extent, 70)} + threads.x - 1) / threads.x;",
+        f"const int width_blocks = ({width_text} + threads.x - 1) / threads.x;",
         "const dim3 blocks((outer_size + threads.y - 1) / threads.y, width_blocks);",
     )
     return finish(kernel, "two-dimensional grid", block, setup, size_names, counts=("outer_size",))
+
+
+def joined_axes(kernel: Kernel) -> tuple[Variable, ...]:
+    """The first axes of a kernel if it needs only the flat position over them: (batch, row) of an index that is looked
+    up for every column, or (image, channel) of what is pooled. Empty if there are no two such axes."""
+    for count in range(len(kernel.axes) - 1, 1, -1):
+        axes = kernel.axes[:count]
+        if all(_joins_in(stage, axes, kernel.axes) for stage in kernel.stages):
+            return axes
+    return ()
+
+
+def _joins_in(stage: Stage, axes: tuple[Variable, ...], whole: tuple[Variable, ...]) -> bool:
+    if any(axis.extent.variables & frozenset(axes) for axis in stage.axes):
+        return False
+    if stage.buffer is not None and not _joins(stage.buffer, stage.index, axes, whole):
+        return False
+    return all(_needs_only(node, axes, whole) for node in stage.value.walk())
+
+
+def _needs_only(node: Scalar, axes: tuple[Variable, ...], whole: tuple[Variable, ...]) -> bool:
+    if isinstance(node, Load):
+        return _joins(node.buffer, node.index, axes, whole)
+    return not any(_own(formula) & frozenset(axes) for formula in node.formulas)
+
+
+def _joins(buffer: Buffer, index: Sequence[Index], axes: tuple[Variable, ...], whole: tuple[Variable, ...]) -> bool:
+    """Whether an element's place is written with the flat position over the axes or over all, or without the axes."""
+    used, flat, prefix = frozenset(axes), _flat(axes), ZERO
+    if reshaped(buffer, tuple(index)) is not None:
+        return not any(_own(position) & used for position in index)
+    own = [_own(position) for position in index]
+    if not any(used & one for one in own) or flatten(list(index), list(buffer.shape)) == _flat(whole):
+        return True
+    for place, (position, size) in enumerate(zip(index, buffer.shape, strict=True), 1):
+        prefix = prefix * size + position
+        if prefix == flat:
+            return not any(used & one for one in own[place:])
+    return False
+
+
+def _flat(axes: Sequence[Variable]) -> Index:
+    return flatten([of(v) for v in axes], [v.extent for v in axes])
+
+
+def _own(formula: Index) -> frozenset[Variable]:
+    """The variables of a formula, those aside that only what it loads depends on."""
+    return frozenset(atom for atom in formula.atoms() if isinstance(atom, Variable))
+
+
+def decode_joined(
+    kernel: Kernel, block: Block, flat: str, axes: tuple[Variable, ...], used: frozenset[Variable]
+) -> None:
+    """Write the axes that are needed from a flat position over them: the first ones as one where that is enough."""
+    joined = () if is_shared() else joined_axes(kernel)  # layers differ in what they join
+    if not set(joined) <= set(axes) or not used & set(joined):
+        decode(block, flat, axes, used)
+        return
+    position = _flat(joined)
+    if joined == axes:
+        block.printer.positions[position] = flat
+        return
+    rest = axes[len(joined) :]
+    outer = Variable(block.fresh("line" if len(rest) == 1 else "plane"), product(v.extent for v in joined))
+    decode(block, flat, (outer, *rest), used | {outer})
+    block.printer.positions[position] = outer.name
 
 
 @dataclass(frozen=True)
@@ -236,11 +321,10 @@ def emit_turned(kernel: Kernel, size_names: Sequence[str], turned: Turned, *, st
         write_tile("blockIdx.x")
     total = " * ".join([_bracketed(_tiles(block.index(axis.extent))) for axis in turned.sides])
     total += f" * {_bracketed(count_text(block, others))}" if others else ""
-    grid = ("tiles", "std::min(tiles, 2048)") if stride else ("blocks", "")
     setup = (
         f"const dim3 threads({TURNED}, {_LINES});",
-        f"const int {grid[0]} = {total};",
-        *([f"const int blocks = {grid[1]};"] if stride else []),
+        f"const int {'tiles' if stride else 'blocks'} = {total};",
+        *(bounded_blocks("tiles", TURNED * _LINES) if stride else ()),
     )
     schedule = "transposing tiles, grid-stride loop" if stride else "transposing tiles"
     return finish(kernel, schedule, block, setup, size_names, counts=("tiles",) if stride else ())
@@ -284,8 +368,9 @@ def can_vectorise(kernel: Kernel) -> bool:
     )
 
 
-def emit_vectorised(kernel: Kernel, size_names: Sequence[str], total: int) -> EmittedKernel:
-    """Four elements per thread, moved as one float4; the tail element by element."""
+def emit_vectorised(kernel: Kernel, size_names: Sequence[str], total: int, *, stride: bool = False) -> EmittedKernel:
+    """Four elements per thread, moved as one float4, or with `stride` as many fours as come up; the tail element by
+    element."""
     block = _new_block(kernel, size_names)
     store = kernel.stores[0]
     reads = [load for load in store.value.loads if block.printer.is_flat(load.buffer, load.index)]
@@ -295,23 +380,35 @@ def emit_vectorised(kernel: Kernel, size_names: Sequence[str], total: int) -> Em
         block.write(f"const {C_TYPES[load.dtype]} {load.buffer.name}_value = {block.printer.load(load)};")
     fixed_names = [f"{load.buffer.name}_value" for load in fixed]
     names = list(dict.fromkeys(load.buffer.name for load in reads))
-    out = store.buffer.name
-    block.write(f"const {INDEX} first = (blockIdx.x * blockDim.x + threadIdx.x) * 4;")
     passed = dict.fromkeys(load.buffer.name for load in reads if load.buffer.role != "temporary")
     aligned = [f"reinterpret_cast<size_t>({name}) % 16 == 0" for name in passed]  # a slice may start anywhere
-    with block.scope(f"if ({' && '.join([*aligned, 'first + 3 < total'])})"):
-        for name in names:
-            block.write(f"const float4 {name}4 = *reinterpret_cast<const float4*>({name} + first);")
-        block.write("float4 result;")
-        for part in "xyzw":
-            arguments = ", ".join([*(f"{name}4.{part}" for name in names), *fixed_names, *numbers])
-            block.write(f"result.{part} = {function}({arguments});")
-        block.write(f"*reinterpret_cast<float4*>({out} + first) = result;")
-    with block.scope("else"), block.scope(f"for ({INDEX} i = first; i < total && i < first + 4; ++i)"):
-        arguments = ", ".join([*(f"{name}[i]" for name in names), *fixed_names, *numbers])
-        block.write(f"{out}[i] = {function}({arguments});")
-    setup = linear_setup(block, kernel.axes, threads_for(-(-total // 4)), "(total + 4 * threads - 1) / (4 * threads)")
-    return finish(kernel, "float4 vectorised", block, setup, size_names, counts=("total",), helpers=source)
+
+    def write_four(aligned: Sequence[str]) -> None:
+        with block.scope(f"if ({' && '.join([*aligned, 'first + 3 < total'])})"):
+            for name in names:
+                block.write(f"const float4 {name}4 = *reinterpret_cast<const float4*>({name} + first);")
+            block.write("float4 result;")
+            for part in "xyzw":
+                arguments = ", ".join([*(f"{name}4.{part}" for name in names), *fixed_names, *numbers])
+                block.write(f"result.{part} = {function}({arguments});")
+            block.write(f"*reinterpret_cast<float4*>({store.buffer.name} + first) = result;")
+        with block.scope("else"), block.scope(f"for ({INDEX} i = first; i < total && i < first + 4; ++i)"):
+            arguments = ", ".join([*(f"{name}[i]" for name in names), *fixed_names, *numbers])
+            block.write(f"{store.buffer.name}[i] = {function}({arguments});")
+
+    first, threads = "(blockIdx.x * blockDim.x + threadIdx.x) * 4", threads_for(-(-total // 4))
+    if stride:
+        if aligned:
+            block.write(f"const bool aligned = {' && '.join(aligned)};")
+        block.write(f"const {INDEX} step = gridDim.x * blockDim.x * 4;")
+        with block.scope(f"for ({INDEX} first = {first}; first < total; first += step)"):
+            write_four(["aligned"] if aligned else [])
+    else:
+        block.write(f"const {INDEX} first = {first};")
+        write_four(aligned)
+    setup = linear_setup(block, kernel.axes, threads, "(total + 4 * threads - 1) / (4 * threads)", stride=stride)
+    schedule = "float4 vectorised, grid-stride loop" if stride else "float4 vectorised"
+    return finish(kernel, schedule, block, setup, size_names, counts=("total",), helpers=source)
 
 
 def _element_function(

@@ -41,6 +41,7 @@ from musadata.teacher.compiler.emission.tiled import (
 from musadata.teacher.compiler.ir.index_formulas import Variable
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
 
+_NAMES = {128: "wide register tiles", 64: "register tiles", 32: "medium register tiles", 16: "small register tiles"}
 _PADDING = 4  # floats at the end of a tile's row, so that threads which write a column reach different banks
 
 
@@ -63,24 +64,33 @@ WIDE_SHAPES = (
     RegisterTile(128, 128, 16, 16, 8),
     RegisterTile(64, 128, 16, 8, 8),
     RegisterTile(128, 64, 16, 8, 8),
-    MEDIUM,
+    RegisterTile(64, 64, 16, 4, 4),
 )
 # Tiles that hold all of few rows or columns, so that the operand with the many others is read once.
 _NARROW_ROWS = (RegisterTile(32, 128, 16, 4, 8), WIDE_SHAPES[1], RegisterTile(96, 64, 24, 8, 4), WIDE_SHAPES[2])
 _NARROW_COLS = (RegisterTile(128, 32, 16, 8, 4), WIDE_SHAPES[2], RegisterTile(64, 96, 24, 8, 4), WIDE_SHAPES[1])
-# The same where some operand is moved element by element, which takes more registers.
+# Others for the same, with other shares of the tile.
+_NARROW_ROWS_WIDE = (RegisterTile(32, 64, 16, 4, 4), MEDIUM, WIDE_SHAPES[2], WIDE_SHAPES[0])
+_NARROW_COLS_WIDE = (RegisterTile(64, 32, 16, 4, 4), MEDIUM, WIDE_SHAPES[1], WIDE_SHAPES[0])
+# Those of the large ones where some operand is moved element by element, which takes more registers.
 _ELEMENTWISE = {LARGE: replace(LARGE, depth=8), WIDE_SHAPES[0]: replace(WIDE_SHAPES[0], depth=8)}
 _FEW_BLOCKS = 264  # two for each multiprocessor of a large GPU: with fewer, blocks of more threads keep it busy
 
 
-def narrow_tile(batch: int, rows: int, cols: int) -> RegisterTile | None:
+def narrow_tile(batch: int, rows: int, cols: int, *, wide: bool = False) -> RegisterTile | None:
     """The least tile that all rows fit into, or all columns, where these are few; None where such tiles leave much of a
-    GPU idle."""
+    GPU idle. With `wide`, the other good one for the same."""
     few, shapes = (rows, _NARROW_ROWS) if rows < cols else (cols, _NARROW_COLS)
-    tile = next((one for one in shapes if few <= (one.rows if rows < cols else one.cols)), None)
+    others = _NARROW_ROWS_WIDE if rows < cols else _NARROW_COLS_WIDE
+    fitting = ((one, other) for one, other in zip(shapes, others, strict=True) if few <= _narrow_side(one, rows, cols))
+    tile, other = next(fitting, (None, None))
     if tile is None or few <= TILE or count_blocks(tile, batch, rows, cols) < BUSY_BLOCKS:
         return None
-    return tile
+    return other if wide else tile
+
+
+def _narrow_side(tile: RegisterTile, rows: int, cols: int) -> int:
+    return tile.rows if rows < cols else tile.cols
 
 
 def emit_register_tiled(
@@ -118,7 +128,7 @@ def emit_register_tiled(
     setup = write_grid(block, tile, operands, batch, stage, swapped=hints[1] > hints[2])
     return finish(
         kernel,
-        "wide register tiles" if tile.thread_rows > LARGE.thread_rows else "register tiles",
+        _NAMES[tile.thread_rows * tile.thread_cols],
         block,
         setup,
         size_names,
@@ -138,7 +148,8 @@ def _write_positions(
     across = tile.cols // tile.thread_cols // 8
     block.write("// A warp computes 4 x 8 rectangles, so that its reads from shared memory are few.")
     block.write(f"const {INDEX} thread_row = (threadIdx.x / {32 * across} * 4 + threadIdx.x % 32 / 8) * 4;")
-    block.write(f"const {INDEX} thread_col = (threadIdx.x / 32 % {across} * 8 + threadIdx.x % 8) * 4;")
+    warp_col = f"threadIdx.x / 32 % {across} * 8 + " if across > 1 else ""
+    block.write(f"const {INDEX} thread_col = {f'({warp_col}threadIdx.x % 8)' if warp_col else 'threadIdx.x % 8'} * 4;")
 
 
 def _put_away(block: Block, tile: RegisterTile, operand: Operand) -> None:

@@ -19,8 +19,8 @@ from musadata.teacher.compiler.emission.cpp import (
 )
 from musadata.teacher.compiler.emission.held_rows import HeldRow, held_row, helpers_of
 from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish, linear_setup
-from musadata.teacher.compiler.emission.pointwise import names_in, threads_for, write_store
-from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
+from musadata.teacher.compiler.emission.pointwise import decode_joined, decoded, names_in, threads_for, write_store
+from musadata.teacher.compiler.emission.statements import INDEX, Block, decode, is_shared
 from musadata.teacher.compiler.ir.index_formulas import ZERO, Index, Operation, Size, Variable, of, product
 from musadata.teacher.compiler.ir.scalar import Call, Choose, Literal, Local, Named, Scalar, plain, same
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce, Scan, Stage, Store
@@ -150,7 +150,10 @@ def point_name(kernel: Kernel) -> str:
 
 def work(kernel: Kernel, block: Block, team: Team, point: str) -> None:
     """All stages at one point."""
-    if len(kernel.axes) > 1:
+    if len(kernel.axes) > 1 and not team.first and not is_shared():
+        block.printer.flat = (kernel.axes, point)
+        decode_joined(kernel, block, point, kernel.axes, decoded(kernel, block))
+    elif len(kernel.axes) > 1:
         decode(block, point, kernel.axes, used_axes(kernel))
     fixed = frozenset(kernel.axes)
     known: set[str] = set()

@@ -19,7 +19,7 @@ from musadata.teacher.compiler.emission.held_rows import held_row
 from musadata.teacher.compiler.emission.launch import EmittedKernel
 from musadata.teacher.compiler.emission.shared_kernels import structure
 from musadata.teacher.compiler.emission.statements import is_shared, written_alike
-from musadata.teacher.compiler.emission.tile_operands import choose_tile
+from musadata.teacher.compiler.emission.tile_operands import Tile, choose_tile, count_blocks
 from musadata.teacher.compiler.ir.index_formulas import Variable, product
 from musadata.teacher.compiler.lowering.fusion import Kernel
 from musadata.teacher.compiler.lowering.shared_axes import dealt
@@ -52,6 +52,8 @@ class Plan:
             for none, which is for small ones: large ones have tiles in shared memory.
         templates: kernels may be templates, which those that share their code cannot be.
         held: rows are held in registers, by code that depends on their length.
+        fast: products that fill a GPU with tiles of registers have them whatever `tile` says, since others would take
+            several times as long. Without it a candidate is shorter.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Plan:
     tile: str
     templates: bool = True
     held: bool = True
+    fast: bool = True
 
     @property
     def in_registers(self) -> bool:
@@ -95,7 +98,7 @@ def schedule(
         return _elements(kernel, like, plan, size_names, total, hints)
     if kernel.attends:
         return _attention(kernel, like, size_names, hints)
-    may_tile = plan.tile or not is_shared()  # tiles in every kernel make some networks too long to be read
+    may_tile = plan.tile or plan.fast or not is_shared()  # tiles everywhere make some networks too long to be read
     if may_tile and tiled.can_tile(kernel) and (tiles := _tile(kernel, like, plan, size_names, hints)):
         return tiles
     return _points(kernel, like, plan, size_names, total, hints)
@@ -150,14 +153,18 @@ def _spread(kernel: Kernel) -> Kernel:
 def _elements(
     kernel: Kernel, like: Kernel, plan: Plan, size_names: Sequence[str], total: int, hints: dict[str, int]
 ) -> EmittedKernel:
-    if plan.elements == "vector" and pointwise.can_vectorise(kernel):
-        return pointwise.emit_vectorised(kernel, size_names, total)
+    in_fours = plan.elements == "vector" or (plan.fast and total >= BUSY and not is_shared())
+    if in_fours and pointwise.can_vectorise(kernel):
+        return pointwise.emit_vectorised(kernel, size_names, total, stride=plan.elements == "stride")
     turned = None if is_shared() or total < BUSY else pointwise.turned(kernel)
     if turned and min(extent_hint((axis,), hints) for axis in turned.sides) >= pointwise.TURNED:
         return pointwise.emit_turned(kernel, size_names, turned, stride=plan.elements in ("stride", "vector"))
     width = extent_hint(like.axes[-1:], hints)
-    if plan.elements == "rows" and len(kernel.axes) >= 2 and width <= MOST_BLOCKS * rowwise.WARP:
-        return pointwise.emit_rows(kernel, size_names, total)
+    by_rows = plan.elements == "rows" and width >= rowwise.WARP
+    if plan.elements == "naive" and plan.fast and not is_shared() and width >= pointwise.LONG_ROW:
+        by_rows = pointwise.takes_apart(kernel)
+    if by_rows and len(kernel.axes) >= 2 and width <= MOST_BLOCKS * rowwise.WARP:
+        return pointwise.emit_rows(kernel, size_names, 0 if is_shared() else width)
     return pointwise.emit_elements(kernel, size_names, total, stride=plan.elements in ("stride", "vector"))
 
 
@@ -171,8 +178,6 @@ def _tile(
     batch, rows, cols = (extent_hint(part, hints) for part in parts)
     side, depth = min(rows, cols), extent_hint(stage.axes, hints)
     work = batch * rows * cols * depth
-    if not plan.tile and side < (register_tiled.MEDIUM.rows if work < LARGE_PRODUCT else tiled.SMALL_TILE):
-        return None
     if batch > MOST_BLOCKS or side > MOST_BLOCKS * tiled.SMALL_TILE:
         return None
     few = int(cols < rows)  # which side has the lesser of them
@@ -180,19 +185,36 @@ def _tile(
         return few_rows.emit_few_rows(kernel, size_names, few, side)
     if side < FEW_LINES:
         return None  # most threads of a tile would have no line
-    wide = plan.tile == "wide"
-    on_tensor_cores = plan.in_registers and plan.templates and tensor_core_tiled.half_type(kernel)
-    if on_tensor_cores and side >= tensor_core_tiled.SMALLEST.rows:
-        shapes = tensor_core_tiled.WIDE_SHAPES if wide else tensor_core_tiled.SHAPES
-        fragments = choose_tile(shapes, batch, rows, cols)
-        return tensor_core_tiled.emit_tensor_core_tiled(kernel, size_names, fragments, (batch, rows, cols))
-    narrow = register_tiled.narrow_tile(batch, rows, cols)
-    if plan.in_registers and stage.dtype == "float32" and (narrow or side >= register_tiled.MEDIUM.rows):
-        registers = narrow or choose_tile(
-            register_tiled.WIDE_SHAPES if wide else register_tiled.SHAPES, batch, rows, cols
-        )
-        return register_tiled.emit_register_tiled(kernel, size_names, registers, (batch, rows, cols))
+    if fast := _fast_tiles(kernel, plan, size_names, (batch, rows, cols)):
+        return fast
+    if not plan.tile and side < (register_tiled.MEDIUM.rows if work < LARGE_PRODUCT else tiled.SMALL_TILE):
+        return None
     return tiled.emit_tiled(kernel, size_names, rows, cols)
+
+
+def _fast_tiles(
+    kernel: Kernel, plan: Plan, size_names: Sequence[str], sizes: tuple[int, int, int]
+) -> EmittedKernel | None:
+    """Tiles of registers, or for tensor cores, where the plan is for them or where they fill a GPU: there others take
+    several times as long. `sizes` are how many products, rows and columns there are."""
+    batch, rows, cols = sizes
+    wide = plan.tile in ("wide", "shared")
+
+    def may_use(tile: Tile) -> bool:
+        fills = count_blocks(tile, batch, rows, cols) >= tiled.BUSY_BLOCKS
+        return plan.in_registers or (plan.fast and fills)
+
+    if plan.templates and tensor_core_tiled.half_type(kernel) and min(rows, cols) >= tensor_core_tiled.SMALLEST.rows:
+        fragments = choose_tile(tensor_core_tiled.WIDE_SHAPES if wide else tensor_core_tiled.SHAPES, batch, rows, cols)
+        if may_use(fragments):
+            return tensor_core_tiled.emit_tensor_core_tiled(kernel, size_names, fragments, sizes)
+    tile = register_tiled.narrow_tile(batch, rows, cols, wide=wide)
+    if tile is None and min(rows, cols) >= register_tiled.MEDIUM.rows:
+        shapes = register_tiled.WIDE_SHAPES if wide else register_tiled.SHAPES
+        tile = choose_tile(shapes, batch, rows, cols)
+    if tile is None or kernel.reductions[0].dtype != "float32" or not may_use(tile):
+        return None
+    return register_tiled.emit_register_tiled(kernel, size_names, tile, sizes)
 
 
 def _attention(kernel: Kernel, like: Kernel, size_names: Sequence[str], hints: dict[str, int]) -> EmittedKernel:
