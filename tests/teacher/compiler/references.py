@@ -505,6 +505,27 @@ FIXTURES = {
     "global pool": Fixture("return F.adaptive_avg_pool2d(x, 1).flatten(1)", IMAGES),
     "nearest": Fixture("return F.interpolate(x, scale_factor=2)", IMAGES),
     "bilinear": Fixture('return F.interpolate(x, scale_factor=2, mode="bilinear")', IMAGES),
+    "aligned bilinear": Fixture('return F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True)', IMAGES),
+    "bilinear to a size": Fixture('return F.interpolate(torch.tanh(x) / 2, (5, 17), mode="bilinear") * 2', IMAGES),
+    "margins of rows": Fixture(
+        "return F.multi_margin_loss(x, i)",
+        ((tensor(7, 60), tensor(7, name="i", high=60)), (tensor(9, 67), tensor(9, name="i", high=60))),
+    ),
+    "bilinear to one row": Fixture('return F.interpolate(x, (1, 9), mode="bilinear", align_corners=True)', IMAGES),
+    "linear lines": Fixture(
+        'return F.interpolate(x, scale_factor=1.5, mode="linear")', two(tensor(2, 3, 9), tensor(1, 2, 33))
+    ),
+    "aligned trilinear": Fixture(
+        'return F.interpolate(x, size=y.shape[2:], mode="trilinear", align_corners=True)',
+        (
+            (tensor(1, 2, 3, 4, 5), tensor(1, 2, 4, 7, 9, name="y")),
+            (tensor(2, 3, 5, 2, 6), tensor(2, 3, 2, 3, 13, name="y")),
+        ),
+    ),
+    "bicubic": Fixture('return F.interpolate(x, scale_factor=3, mode="bicubic")', IMAGES),
+    "aligned bicubic": Fixture(
+        'return F.interpolate(x, scale_factor=(0.75, 2), mode="bicubic", align_corners=True)', IMAGES
+    ),
     "pad": Fixture("return F.pad(x, (1, 2, 0, 3), value=0.5)", IMAGES),
     "reflect": Fixture('return F.pad(x, (1, 2, 2, 1), mode="reflect")', IMAGES),
     "circular": Fixture('return F.pad(x, (1, 2, 3, 0), mode="circular")', IMAGES),

@@ -77,6 +77,15 @@ QUICK = {
     "two statistics": 2,
     "classes of rows": 2,
     "weighted rows": 1,
+    "patches": 1,
+    "bilinear": 0,
+    "aligned bilinear": 4,
+    "bilinear to a size": 1,
+    "bilinear to one row": 0,
+    "linear lines": 2,
+    "aligned trilinear": 0,
+    "bicubic": 1,
+    "aligned bicubic": 0,
 }
 
 

@@ -5,7 +5,7 @@ functions are replaced by calls of these operators, under the names by which mod
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,11 @@ from typing import Any
 import torch
 
 from musadata.teacher.compiler.capturing.recurrent_operators import RECURRENT_REPLACEMENTS
+from musadata.teacher.compiler.capturing.resizing_operators import RESIZING_REPLACEMENTS
 from musadata.teacher.compiler.capturing.symbolic_operators import SYMBOLIC_REPLACEMENTS
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 
 _linear = torch.nn.functional.linear
-_interpolate = torch.nn.functional.interpolate
 _pad = torch._C._nn.pad
 _attention = torch.nn.functional.scaled_dot_product_attention
 
@@ -53,23 +53,6 @@ def _(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any) -> t
     return query.new_empty([*query.shape[:-1], value.shape[-1]])
 
 
-@torch.library.custom_op("musadata::upsample_nearest", mutates_args=())
-def upsample_nearest(
-    input: torch.Tensor, size: list[int] | None, scale_factors: list[float] | None, exact: bool
-) -> torch.Tensor:
-    return _interpolate(input, size, scale_factors, "nearest-exact" if exact else "nearest").clone()
-
-
-@upsample_nearest.register_fake
-def _(input: torch.Tensor, size: list[int] | None, scale_factors: list[float] | None, exact: bool) -> torch.Tensor:
-    spatial: Iterable[Any] = size or []
-    if size is None:
-        assert scale_factors is not None
-        pairs = zip(input.shape[2:], scale_factors, strict=True)
-        spatial = [length * int(f) if float(f).is_integer() else int(length * f) for length, f in pairs]
-    return input.new_empty([*input.shape[:2], *spatial])
-
-
 @torch.library.custom_op("musadata::circular_pad", mutates_args=())
 def circular_pad(input: torch.Tensor, padding: list[int]) -> torch.Tensor:
     return _pad(input, padding, "circular").clone()
@@ -81,15 +64,6 @@ def _(input: torch.Tensor, padding: list[int]) -> torch.Tensor:
     for place in range(len(padding) // 2):
         shape[-1 - place] += padding[2 * place] + padding[2 * place + 1]
     return input.new_empty(shape)
-
-
-def _undecomposed_nearest(exact: bool) -> Callable[..., torch.Tensor]:
-    def call(input: torch.Tensor, output_size: Any = None, scale_factors: Any = None, *_: Any) -> torch.Tensor:
-        size = None if output_size is None else list(output_size)
-        scales = None if scale_factors is None else [float(factor) for factor in scale_factors]
-        return torch.ops.musadata.upsample_nearest(input, size, scales, exact)
-
-    return call
 
 
 def _undecomposed_pad(
@@ -208,8 +182,7 @@ _REPLACEMENTS: tuple[tuple[Any, str, Callable[..., torch.Tensor]], ...] = (
     (torch.nn.functional, "adaptive_avg_pool1d", _adaptive_avg_pool1d),
     *SYMBOLIC_REPLACEMENTS,
     *RECURRENT_REPLACEMENTS,
-    *((torch._C._nn, f"upsample_nearest{rank}d", _undecomposed_nearest(False)) for rank in (1, 2, 3)),
-    *((torch._C._nn, f"_upsample_nearest_exact{rank}d", _undecomposed_nearest(True)) for rank in (1, 2, 3)),
+    *RESIZING_REPLACEMENTS,
 )
 
 

@@ -13,6 +13,7 @@ from musadata.teacher.compiler.lowering import (
     contraction,
     elementwise,
     indexing,
+    interpolation,
     layout,
     losses,
     pooling,
@@ -23,7 +24,18 @@ from musadata.teacher.compiler.lowering.concatenation import append_concatenatio
 from musadata.teacher.compiler.lowering.rules import RULES, Call, Results, Rule, Value
 
 # The rules are registered when their modules are imported.
-_MODULES = (attention, contraction, elementwise, indexing, layout, losses, pooling, recurrence, reduction)
+_MODULES = (
+    attention,
+    contraction,
+    elementwise,
+    indexing,
+    interpolation,
+    layout,
+    losses,
+    pooling,
+    recurrence,
+    reduction,
+)
 
 SHARED_COST = 3  # a value with several readers is kept in memory from this cost on
 LONGEST_COST = 24  # and every value from this one on

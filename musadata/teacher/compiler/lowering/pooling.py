@@ -1,4 +1,4 @@
-"""Lowering of pooling and nearest-neighbour resizing: windows of the input."""
+"""Lowering of pooling: windows of the input."""
 
 import functools
 import operator
@@ -11,12 +11,9 @@ from musadata.teacher.compiler.ir.scalar import (
     Compare,
     Formula,
     Scalar,
-    call,
     cast,
     compute_type,
-    count_as,
     guarded,
-    literal,
     opaque,
     within,
 )
@@ -210,33 +207,3 @@ def _adaptive(c: Call, source: Value, rank: int, kind: str, name: str, dtype: st
 
     reduction = Reduction(kind, lambda axes: tuple(_cells(c, source, rank, axes)[1]), KERNEL_AXES[rank])
     return c.program.reduce(name, TensorType(c.type.shape, dtype), _axis_names(lead, rank), reduction, body)
-
-
-@rule("upsample_nearest")
-def _upsample_nearest(c: Call) -> Results:
-    source, exact = c.value("input"), bool(c.number("exact"))
-    factors: list[float | None] = [float(factor) for factor in c.list_of("scale_factors")]
-    factors = factors or [None] * (len(source.shape) - 2)
-
-    def body(index: Indices) -> Scalar:
-        place = [
-            _nearest(axis, size, out, scale, exact)
-            for axis, size, out, scale in zip(index[2:], source.shape[2:], c.type.shape[2:], factors, strict=True)
-        ]
-        return source.load((*index[:2], *place))
-
-    return c.new(body, 2 + source.cost)
-
-
-def _nearest(axis: Index, size: Index, out: Index, scale: float | None, exact: bool) -> Index:
-    """The input position that is nearest to an output position, by PyTorch's formula in single precision."""
-    ratio, rest = divide(out, size)
-    if rest == ZERO and (scale is None or ratio.constant == scale):
-        return divide(axis, ratio)[0]
-    sizes = [count_as(extent, "float32") for extent in (size, out)]
-    factor = sizes[0] / sizes[1] if scale is None else literal(1.0 / scale, "float32")
-    position = count_as(axis, "float32")
-    if exact:
-        position = position + 0.5
-    place = cast(call("floor", "float32", position * factor), "int64")
-    return minimum(opaque(place), size - 1)
