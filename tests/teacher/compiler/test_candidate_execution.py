@@ -351,6 +351,15 @@ def test_deep_products_in_parts_are_accepted(name, plan, schedule, graph_of, ver
     assert verdict.accepted, verdict.feedback
 
 
+def test_a_mean_over_rows_that_are_read_in_their_own_way_has_a_part_for_each(graph_of, verifier):
+    graph = graph_of("margins of rows")
+    candidate = build_candidate(graph, PLANS[0], dict.fromkeys((origin.name for origin in graph.sizes), 4096))
+    first, _ = candidate.kernels
+    assert "const int64_t i_data_value = i_data[part];" in first.source and " / " not in first.launch[0]
+    verdict = verifier.verify(task_of("margins of rows"), candidate.source, FIXTURES["margins of rows"].sets)
+    assert verdict.accepted, verdict.feedback
+
+
 def test_a_reduction_in_parts_is_accepted(graph_of, verifier):
     graph = graph_of("log of sums")
     candidate = build_candidate(graph, PLANS[3], dict.fromkeys((origin.name for origin in graph.sizes), 4096))

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 
 from musadata.teacher.compiler.ir.index_formulas import Index, Variable, as_index, divide, minimum, of, product
 from musadata.teacher.compiler.ir.program import Contraction, Indices, Loop, Reduction, fixed
@@ -23,6 +24,7 @@ MOST_TILES = 33  # of a product: with more, smaller ones keep a large GPU's mult
 FULL_GRID = 264  # two blocks for each multiprocessor
 FEW_LINES, THREAD_COLUMNS = 16, 1024  # with so few rows, two blocks have so many columns, or the other way round
 FRAGMENT_COLUMNS = 64  # of a block, where operands of half types go to tensor cores
+SHORT_PART = 256  # elements of a row that a block of its own is kept busy by
 LEAST_SHARE = 256  # of the depth: for a shorter part, writing and adding up a tile's sums takes longer than making them
 LEAST_DEPTH = 2048  # of a product: what a shallower one gains is about what a second launch takes
 _PARTS = ("float32", "float64", "int64", "int32", "bool")  # types of sums that a block can share
@@ -39,16 +41,22 @@ def split_long_reductions(loops: Sequence[Loop], sizes: Mapping[str, int], *, al
         share = 0 if alike else _share_of_depth(loop, sizes)
         if share:
             found += _split_product(loop, share)
-        elif _is_long(loop, sizes) and _kind(loop) not in whole:
-            found += _split(loop, _share(loop, sizes))
-        else:
+        elif not _is_long(loop, sizes) or _kind(loop) in whole:
             found.append(loop)
+        else:
+            by_rows = not alike and _has_rows(loop, sizes)
+            found += _split_rows(loop) if by_rows else _split(loop, _share(loop, sizes))
     return found
 
 
 def _kind(loop: Loop) -> tuple[str, tuple[str, ...]]:
     """What reductions of layers that are alike have in common."""
     return re.sub(r"\d+", "", loop.buffer.name), loop.names
+
+
+def _extents(loop: Loop) -> Indices:
+    assert loop.reduction is not None
+    return loop.reduction.extents(variables_of(loop.names, loop.shape)[0])
 
 
 def _share_of_depth(loop: Loop, sizes: Mapping[str, int]) -> int:
@@ -171,6 +179,40 @@ def _split(loop: Loop, elements: int) -> tuple[Loop, Loop]:
 
     first = Loop(partial, (*loop.names, "part"), part, Reduction(kind, fixed((share,)), ("k",)))
     return first, replace(loop, body=joined, reduction=Reduction(kind, fixed((parts,)), PARTS_AXIS))
+
+
+def _has_rows(loop: Loop, sizes: Mapping[str, int]) -> bool:
+    """Whether it goes through many rows of some length, and reads what depends on the row alone: a thread that took
+    elements of all rows would divide for their places."""
+    assert loop.reduction is not None
+    extents = _extents(loop)
+    *outer, width = (extent.evaluate(sizes) for extent in extents)
+    if not outer or prod(outer) < FULL_GRID or not SHORT_PART <= width <= LONG_ROW:
+        return False
+    axes, _ = variables_of(loop.names, loop.shape)
+    inner, variables = variables_of(tuple(f"{name}_inner" for name in loop.reduction.names), extents)
+    if len(variables) != len(extents):
+        return False
+    flat = flatten(list(inner), list(extents))
+    places = (flatten(list(load.index), list(load.buffer.shape)) for load in loop.body(axes, inner).loads)
+    return any((place - flat).variables & frozenset(variables) for place in places)
+
+
+def _split_rows(loop: Loop) -> tuple[Loop, Loop]:
+    """A part for each row, and the loop that joins them."""
+    assert loop.reduction is not None
+    (*outer, width), buffer = _extents(loop), loop.buffer
+    rows, kind = product(outer), loop.reduction.kind
+    partial = Buffer(f"{buffer.name}_partial", (*buffer.shape, rows), buffer.dtype, "temporary", node=buffer.node)
+
+    def part(axes: Indices, inner: Indices) -> Scalar:
+        return loop.body(axes[:-1], (*_unflatten(axes[-1], tuple(outer)), *inner))
+
+    def joined(axes: Indices, inner: Indices) -> Scalar:
+        return Load(loop.buffer.dtype, partial, (*axes, *inner))
+
+    first = Loop(partial, (*loop.names, "part"), part, Reduction(kind, fixed((width,)), loop.reduction.names[-1:]))
+    return first, replace(loop, body=joined, reduction=Reduction(kind, fixed((rows,)), PARTS_AXIS))
 
 
 def _unflatten(place: Index, extents: Indices) -> Indices:
