@@ -91,9 +91,12 @@ class _Recurrence:
 
 
 def _in_memory(c: Call, name: str) -> Value:
-    """A state before the first step, as a tensor of its own unless it is one number: layers share kernels then."""
+    """A state before the first step: a tensor of its own where layers shall share kernels or where it is computed; else
+    it is read where it is passed, or is one number."""
     value = c.value(name)
-    if not isinstance(plain(value.load((ZERO, ZERO))), Literal):
+    first = plain(value.load((ZERO, ZERO)))
+    is_passed = isinstance(first, Load) and first.buffer.role == "argument" and not c.program.alike
+    if not is_passed and not isinstance(first, Literal):
         c.program.materialize(value)
     return value
 
