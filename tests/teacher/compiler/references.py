@@ -360,6 +360,7 @@ FIXTURES = {
             (tensor(7, 64), tensor(7, name="y", high=37)),
         ),
     ),
+    "lengths of rows, added up": Fixture("return x.pow(2).sum(1).sqrt().sum()", ROWS),
     "weighted rows": Fixture(
         "return (torch.softmax(x, 1).unsqueeze(2) * y).sum(1)",
         (

@@ -20,10 +20,11 @@ from musadata.teacher.compiler.emission.step_functions import STEP_NAME
 from musadata.teacher.compiler.ir.captured_graph import Graph, GraphOutput, TensorType
 from musadata.teacher.compiler.ir.index_formulas import ONE, Index, of, product
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
-from musadata.teacher.compiler.ir.program import Program, Value, axis_names
+from musadata.teacher.compiler.ir.program import Loop, Program, Value, axis_names
 from musadata.teacher.compiler.ir.scalar import Buffer, Load
 from musadata.teacher.compiler.lowering import Lowered, lower_graph
 from musadata.teacher.compiler.lowering.attention import join_attention
+from musadata.teacher.compiler.lowering.ending_rows import end_rows
 from musadata.teacher.compiler.lowering.fusion import Kernel, group_loops
 from musadata.teacher.compiler.lowering.inlining import inline_pointwise, read_loops, without_repeats
 from musadata.teacher.compiler.lowering.layout import flatten
@@ -170,10 +171,16 @@ def _kernels(program: Program, kept: set[int], sizes: Mapping[str, int], attempt
     apart = attempt is _Attempt.APART
     read = without_repeats(read_loops(program.loops, kept), kept)
     loops = inline_pointwise(read, kept, reductions_apart=apart)
-    parts = split_long_reductions(join_attention(loops, kept, sizes), sizes, alike=apart)
-    kernels = group_loops(parts, kept, columns_apart=apart)
+
+    def grouped(loops: Sequence[Loop]) -> list[Kernel]:
+        return group_loops(split_long_reductions(loops, sizes, alike=apart), kept, columns_apart=apart)
+
+    ended = end_rows(loops)
+    if len(ended) > len(loops) and len(grouped(ended)) <= len(grouped(loops)):
+        loops = ended
+    kernels = grouped(join_attention(loops, kept, sizes))
     if not all(can_attend(kernel) for kernel in kernels if kernel.attends):
-        kernels = group_loops(split_long_reductions(loops, sizes, alike=apart), kept, columns_apart=apart)
+        kernels = grouped(loops)
     return [parted(kernel) for kernel in kernels]
 
 

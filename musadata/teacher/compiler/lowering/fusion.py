@@ -5,7 +5,7 @@ whose result stays in a register, or a store of one element or over inner loops.
 the stages maximum, sum, store; a matrix product with bias is one kernel over elements with a sum and a store.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -246,6 +246,7 @@ def _join_sibling(loop: Loop, groups: list[_Group]) -> bool:
     axes, variables = axes_of(loop)
     value = value_at(loop, axes, variables)
     made = max((i for i, group in enumerate(groups) if any(group.fills(x.buffer) for x in value.loads)), default=-1)
+    makers = {id(member.loop.buffer): member.loop for group in groups for member in group.members}
     for group in groups[made + 1 :]:
         if not all(map(_may_have_siblings, (loop, *(member.loop for member in group.members)))):
             continue
@@ -253,7 +254,7 @@ def _join_sibling(loop: Loop, groups: list[_Group]) -> bool:
             continue
         change = dict(zip(variables, map(of, group.axes), strict=True))
         mine = _Member(loop, tuple(substitute(axis, change) for axis in axes), ())
-        if any(_goes_along(mine, member, group.axes) for member in group.members):
+        if any(_goes_along(mine, member, group.axes, makers) for member in group.members):
             group.members.append(mine)
             return True
     return False
@@ -263,8 +264,9 @@ def _may_have_siblings(loop: Loop) -> bool:
     return not (loop.contraction or loop.scan or loop.spread or loop.steps or loop.attends)
 
 
-def _goes_along(one: _Member, other: _Member, axes: tuple[Variable, ...]) -> bool:
-    """Whether two loops have the same steps and read the same elements in them, or join as many parts."""
+def _goes_along(one: _Member, other: _Member, axes: tuple[Variable, ...], makers: Mapping[int, Loop]) -> bool:
+    """Whether two loops have the same steps and read the same elements in them, or what was made of these, or join as
+    many parts."""
     if (one.loop.reduction is None) != (other.loop.reduction is None) or other.inner:
         return False
     (loops, inner), (others, steps) = (inner_axes(member.loop, member.axes, axes) for member in (one, other))
@@ -272,8 +274,19 @@ def _goes_along(one: _Member, other: _Member, axes: tuple[Variable, ...]) -> boo
         return False
     if one.loop.reduction is not None and one.loop.reduction.names == PARTS_AXIS:
         return True
-    read = {(id(load.buffer), load.index) for load in one.loop.body(one.axes, loops).loads}
-    return any((id(load.buffer), load.index) in read for load in other.loop.body(other.axes, others).loads)
+    read, theirs = (_elements(x.loop.body(x.axes, y), makers) for x, y in ((one, loops), (other, others)))
+    return not read.isdisjoint(theirs)
+
+
+def _elements(value: Scalar, makers: Mapping[int, Loop]) -> set[tuple[int, Indices]]:
+    """The elements that a value is made of, with those that elements were made of one by one."""
+    found = set()
+    for load in value.loads:
+        found.add((id(load.buffer), load.index))
+        maker = makers.get(id(load.buffer))
+        if maker is not None and not (maker.reduction or maker.scan or maker.spread or maker.steps):
+            found |= _elements(maker.body(load.index, ()), makers)
+    return found
 
 
 def _join_scan(loop: Loop, group: _Group) -> bool:

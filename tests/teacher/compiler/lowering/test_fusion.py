@@ -44,3 +44,15 @@ def test_fused_kernels_are_right(candidate_of, name):
         for plan in (PLANS[0], PLANS[1]):
             verdict = verifier.verify(task_of(name), candidate_of(name, plan).source, FIXTURES[name].sets)
             assert verdict.accepted, verdict.feedback
+
+
+@pytest.mark.parametrize("name", ["classes of rows", "cross entropy"])
+def test_the_kernel_of_rows_makes_the_terms_of_their_mean_loss(name, candidate_of):
+    rows, mean = (emitted.kernel for emitted in candidate_of(name, PLANS[0]).kernels)
+    assert [buffer.name for buffer in rows.outputs] == ["sum2_terms"]
+    assert {buffer.name for buffer in mean.inputs} == {"sum2_terms", rows.inputs[-1].name}  # losses, and which count
+
+
+def test_a_sum_of_what_needs_one_result_of_a_row_alone_is_not_split(candidate_of):
+    kernels = [emitted.kernel for emitted in candidate_of("lengths of rows, added up", PLANS[0]).kernels]
+    assert not any("terms" in buffer.name for kernel in kernels for buffer in kernel.outputs)
