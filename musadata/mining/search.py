@@ -21,8 +21,8 @@ from musadata.mining.arguments.filling import cheap_filling
 from musadata.mining.arguments.guesses import guess_arguments
 from musadata.mining.arguments.input_shapes import guess_inputs
 from musadata.mining.arguments.normalize_examples import normalize_example
-from musadata.mining.arguments.parameter_repairs import Parameters
-from musadata.mining.arguments.repairs import repair
+from musadata.mining.arguments.repairs.parameters import Parameters
+from musadata.mining.arguments.repairs.repair import repair
 from musadata.mining.arguments.signatures import constructor_owner, constructor_signature, positional_form
 from musadata.mining.arguments.task_sizes import fill_identities, improve_sizes, raise_factors
 from musadata.mining.arguments.tensor_outputs import return_tensors

@@ -2,9 +2,15 @@ import os
 
 import pytest
 
-from musadata.sandbox import Limits, Sandbox
+from musadata.sandbox import Limits, Sandbox, client
 
 SMALL = Limits(seconds=2, memory_mb=512, processes=16, output_kb=16, file_mb=16)
+
+
+@pytest.fixture(autouse=True)
+def no_template(monkeypatch):
+    """A command that another test has run in this process leaves a template, from which sandboxes would be forked."""
+    monkeypatch.setattr(client, "_templates", [])
 
 
 @pytest.fixture(scope="module")

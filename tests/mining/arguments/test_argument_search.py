@@ -12,8 +12,8 @@ from musadata.mining.arguments.attempts import Attempt, Draw, integers, shrunk, 
 from musadata.mining.arguments.facts import Facts
 from musadata.mining.arguments.filling import cheap_filling
 from musadata.mining.arguments.growth import MAX_MODULES
-from musadata.mining.arguments.parameter_repairs import Parameters
-from musadata.mining.arguments.repairs import _stated_options, repair
+from musadata.mining.arguments.repairs.parameters import Parameters
+from musadata.mining.arguments.repairs.repair import _stated_options, repair
 from musadata.mining.arguments.stated_sizes import resize
 from musadata.mining.search import search_and_prune, search_arguments, warm_up
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from musadata.mining.arguments.attempts import Attempt
-from musadata.mining.arguments.parameter_repairs import Parameters
+from musadata.mining.arguments.repairs.parameters import Parameters
 from musadata.mining.arguments.stated_sizes import LARGEST, stated_sizes
 
 LAYER = re.compile(r"\bself\.(\w+)")

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from musadata.mining.arguments.attempts import Attempt, configuration, fields_of
 from musadata.mining.arguments.normalize_examples import default_text
-from musadata.mining.arguments.parameter_repairs import Parameters
+from musadata.mining.arguments.repairs.parameters import Parameters
 
 EQUAL, UNEQUAL = (ast.Eq, ast.In, ast.Is), (ast.NotEq, ast.NotIn, ast.IsNot)
 LESS, MORE = (ast.Lt, ast.LtE), (ast.Gt, ast.GtE)

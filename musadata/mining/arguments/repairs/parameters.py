@@ -44,7 +44,7 @@ def repair_named(
     """Variants of a failed attempt in which a parameter that the error or its line names has another value.
 
     Args:
-        error, line, operands: see `musadata.mining.arguments.repairs.repair`.
+        error, line, operands: see `musadata.mining.arguments.repairs.repair.repair`.
     """
     words = set(re.findall(r"\w+", f"{line} {error}"))
     if NUMBER_WANTED.search(error):

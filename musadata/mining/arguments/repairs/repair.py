@@ -8,11 +8,11 @@ import torch
 from torch import nn
 
 from musadata.mining.arguments.attempts import Attempt, Draw, configuration, fields_of, integers, with_draw
-from musadata.mining.arguments.guard_repairs import repair_guarded
 from musadata.mining.arguments.guesses import guess_by_name, guess_config
-from musadata.mining.arguments.layer_repairs import repair_layers
-from musadata.mining.arguments.parameter_repairs import Parameters, asserted_values, repair_named
-from musadata.mining.arguments.rank_repairs import JOINED, RANK, UNPACK, change_rank, is_of_rank, unpack
+from musadata.mining.arguments.repairs.guards import repair_guarded
+from musadata.mining.arguments.repairs.layers import repair_layers
+from musadata.mining.arguments.repairs.parameters import Parameters, asserted_values, repair_named
+from musadata.mining.arguments.repairs.ranks import JOINED, RANK, UNPACK, change_rank, is_of_rank, unpack
 from musadata.mining.arguments.stated_sizes import LARGEST, resize
 
 WANTS_INTEGERS = re.compile(
