@@ -26,6 +26,7 @@ from musadata.tracing.trace_recording import Untraceable, check_values_matter, r
 # Elements of all tensors of a trace that are allowed however small the task's own trace is.
 _ALWAYS_SMALL = 1 << 16
 _MOST_LONG_FLOPS = 1 << 21
+_MOST_OF_MANY = 1 << 18  # elements of all tensors of a trace with many
 _FEW_RESULTS = 64  # with more, a block for each result keeps a device busy, so nobody splits their reductions
 
 
@@ -134,8 +135,10 @@ def _trace_many(reference: ModuleType, traces: list[Trace], measure: Specs, seed
     accepted: dict[Specs, Trace] = {}
 
     def runs(specs: Specs) -> bool:
-        trace = _try(reference, specs, traces[0], seed, growth=4)
+        trace = _try(reference, specs, traces[0], seed, growth=64)
         if trace is None or trace.operators != traces[0].operators or trace.flops > _MOST_LONG_FLOPS:
+            return False
+        if _elements(trace) > _MOST_OF_MANY:
             return False
         accepted[specs] = trace
         return any(math.prod(fact.shape) <= _FEW_RESULTS for fact in trace.tensors if fact.operands)

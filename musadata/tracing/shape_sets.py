@@ -24,8 +24,9 @@ _MOST_TRIALS = 60
 _LONG, _SHORT = (2051, 1031, 523, 263, 127, 61), 2
 _MOST_LONG, _MOST_LONG_TRIALS = 2, 12
 _SHORTER_OUTWARDS = 3  # along an outer axis every row has a block, which the emulator executes
-# More than two blocks take of a long reduction: parts of 8,192 elements are usual (32 for each of 256 threads).
-MANY = 2 * 8192
+# More than five blocks take of a long reduction: parts of 8,192 elements are usual (32 for each of 256 threads), and
+# one thread may take four parts when they are joined.
+MANY = 5 * 8192
 
 
 def vary_shapes(own: Specs, runs: Callable[[Specs], bool], rotation: int = 0) -> Specs | None:

@@ -187,7 +187,7 @@ def test_a_set_that_the_reference_refuses_is_tried_shorter_and_then_left_out():
 
 @given(st.lists(st.integers(2, 60), min_size=1, max_size=4, unique=True), st.integers(1, 5000))
 @settings(max_examples=50, deadline=None)
-def test_a_set_of_many_elements_has_one_longer_size_and_a_little_more_than_two_parts(shape, factor):
+def test_a_set_of_many_elements_has_one_longer_size_and_a_little_more_than_five_parts(shape, factor):
     own, measure = specs_of(tuple(shape)), specs_of(tuple(size * factor for size in shape))
     found = multiply(own, measure, lambda specs: True)
     if found is None:
