@@ -10,12 +10,13 @@ from random import Random
 from musadata.records import Bound, QuestionTopic, TensorFact, Trace
 from musadata.teacher.reasoning.kernel_plan import Call, CallKind, read_calls
 from musadata.teacher.reasoning.task_analysis import group_row, is_contiguous, row_of, strides_of
-from musadata.tracing.roofline import BALANCE, itemsize, tensor_bytes
+from musadata.tracing.roofline import BALANCE, itemsize, tensor_bytes, traffic
 
 WARP, SECTOR_BYTES = 32, 32
 STATIC_SHARED_BYTES = 49152
 SM_THREADS, SM_BLOCKS = 2048, 32  # of data-centre GPUs since Volta
 _SUMS = re.compile(r"sum|mean|mm$|linear|conv|dot|norm|softmax|matmul")
+_FEWEST_MOVED, _MOST_MOVED = 3, 8  # tensors whose bytes a question has added up
 _MOST_DRAWS = 8  # of a place, until a question about it is not trivial
 _BITS = {"float16": 11, "bfloat16": 8, "float64": 53}  # significant ones, the hidden one included
 
@@ -79,12 +80,18 @@ class Figures:
     about_kernel: bool = False
 
 
-def describe(fact: TensorFact) -> str:
-    made = f", made by `{fact.operator}` from {', '.join(fact.operands)}" if fact.operands else ""
+def describe(*facts: TensorFact) -> str:
+    """A line for each tensor. What it was made from is named where all of that has a line too."""
+    listed = {fact.name for fact in facts}
+    return "\n".join(_line(fact, listed.issuperset(fact.operands)) for fact in facts)
+
+
+def _line(fact: TensorFact, is_traced: bool) -> str:
+    made = f", made by `{fact.operator}`" if fact.operands else ""
+    source = f" from {', '.join(fact.operands)}" if fact.operands and is_traced else ""
     given = f" with {fact.arguments}" if fact.operands and fact.arguments else ""
-    return (
-        f"`{fact.name}`: {fact.role}, {fact.dtype}, shape {fact.shape}, strides {fact.stride} in elements{made}{given}."
-    )
+    layout = f"shape {fact.shape}, strides {fact.stride} in elements"
+    return f"`{fact.name}`: {fact.role}, {fact.dtype}, {layout}{made}{source}{given}."
 
 
 def _code(*texts: str) -> str:
@@ -130,30 +137,36 @@ def view_or_copy(subject: Subject) -> Figures | None:
     )
     values: dict[str, object] = {"operator": call.operator, "name": fact.name, "source": call.source.name}
     values |= {"shape": fact.shape, "stride": fact.stride, "verdict": verdict}
-    return Figures(f"{describe(call.source)}\n{describe(fact)}", values)
+    return Figures(describe(call.source, fact), values)
 
 
 def roofline(subject: Subject) -> Figures | None:
     trace = subject.trace
-    if not trace.flops:
-        return None
+    moved = [fact for fact in trace.tensors if fact.role != "intermediate"]
+    if not trace.flops or not _FEWEST_MOVED <= len(moved) <= _MOST_MOVED or traffic(moved) != trace.bytes:
+        return None  # nothing to derive, a list that is too long to follow, or tensors that the trace does not show
     memory = trace.bound is Bound.MEMORY
-    facts = [describe(fact) for fact in trace.tensors if fact.role != "intermediate"]
-    facts.append(f"Work: {trace.flops} FLOPs. Least traffic: {trace.bytes} bytes.")
     return Figures(
-        "\n".join(facts),
+        f"{describe(*moved)}\nWork: {trace.flops} FLOPs. Least traffic: each of these tensors is moved once, whole.",
         {
             "flops": trace.flops,
             "bytes": trace.bytes,
+            "sum": _sum_of_bytes(moved),
             "balance": BALANCE,
             "intensity": f"{trace.flops / trace.bytes:.4g}",
             "relation": "not above" if memory else "above",
             "limit": "memory traffic" if memory else "arithmetic",
-            "advice": "Fusing operators and coalesced accesses help, faster arithmetic does not."
-            if memory
-            else "Reuse from registers and shared memory keeps the arithmetic units busy.",
         },
     )
+
+
+def _sum_of_bytes(facts: list[TensorFact]) -> str:
+    """The elements of tensors, added for each size of an element: 4 × (800 + 100) + 8 × 16."""
+    counts: dict[int, list[str]] = {}
+    for fact in facts:
+        counts.setdefault(itemsize(fact.dtype), []).append(str(prod(fact.shape)))
+    texts = {size: some[0] if len(some) == 1 else f"({' + '.join(some)})" for size, some in counts.items()}
+    return " + ".join(f"{size} × {text}" for size, text in texts.items())
 
 
 def shared_memory(subject: Subject) -> Figures | None:
@@ -251,7 +264,7 @@ def row_per_warp(subject: Subject) -> Figures | None:
         hint = f"Most lanes are idle: {several} rows side by side in a warp, or a thread for each row, use it better."
     values = {"operator": call.operator, "name": call.source.name, "length": length, "last": lanes}
     values["steps"] = "1 step" if steps == 1 else f"{steps} steps"
-    return Figures(f"{describe(call.source)}\n{describe(call.output)}", values | {"hint": hint})
+    return Figures(describe(call.source, call.output), values | {"hint": hint})
 
 
 def occupancy(subject: Subject) -> Figures | None:
@@ -340,7 +353,7 @@ def sum_error(subject: Subject) -> Figures | None:
         return None
     call, length = subject.random.choice(lengths)
     depth = ceil(log2(length))
-    facts = "\n".join(describe(fact) for fact in (*call.operands[:3], call.output))
+    facts = describe(*call.operands[:3], call.output)
     values = {"operator": call.operator, "name": call.output.name, "length": length, "depth": depth}
     errors = {"serial": f"{length * 2.0**-24:.2g}", "tree": f"{depth * 2.0**-24:.2g}"}
     return Figures(facts, values | errors)

@@ -99,8 +99,7 @@ def ask_questions(
 
 
 def _describe_trace(trace: Trace) -> str:
-    tensors = "\n".join(map(describe, trace.tensors))
-    return f"{tensors}\nWork: {trace.flops} FLOPs. Least traffic: {trace.bytes} bytes."
+    return f"{describe(*trace.tensors)}\nWork: {trace.flops} FLOPs. Least traffic: {trace.bytes} bytes."
 
 
 def _checked(

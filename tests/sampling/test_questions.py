@@ -3,12 +3,13 @@
 import json
 import math
 import re
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from musadata.records import Annotation, Bound, InputSpec, Question, QuestionTopic, Reject, TensorFact, Trace
-from musadata.sampling.fact_questions import ASKED, Subject
+from musadata.sampling.fact_questions import ASKED, Subject, describe
 from musadata.sampling.questions import ask_questions, pick_kernel, word_question, write_questions
 from musadata.teacher.protocol import REQUEST_FAILED, Answer, CannotAnswer, RequestFailed, RequestKind
 from musadata.teacher.transcription import read_objects
@@ -76,7 +77,7 @@ def evaluate(text: str) -> float:
     return float(eval(text.replace("×", "*").replace("^", "**").replace("2**-24", "2.0**-24"), {"math": math}))
 
 
-EQUATION = re.compile(r"((?:[\d.]+|⌈[^⌉]*⌉|⌊[^⌋]*⌋|min\([^)]*\))(?: [×+/−-] [\d.^-]+)*) = ([\d.e-]*\d)")
+EQUATION = re.compile(r"((?:[\d.]+|\d+ × \([^)]*\)|⌈[^⌉]*⌉|⌊[^⌋]*⌋|min\([^)]*\))(?: [×+/−-] [\d.^-]+)*) = ([\d.e-]*\d)")
 
 
 @pytest.mark.parametrize("make", ASKED, ids=lambda make: make.__name__)
@@ -128,6 +129,34 @@ def test_no_question_is_asked_whose_answer_needs_no_thought():
         subject = Subject(lone, "", "", Random(seed))
         assert ASKED_BY_NAME["launch_geometry"](subject) is None  # whole blocks
         assert ASKED_BY_NAME["coalescing"](subject) is None  # aligned neighbours
+
+
+def test_the_intensity_is_asked_for_where_the_bytes_have_to_be_added_up():
+    roofline = ASKED_BY_NAME["roofline"]
+    figures = roofline(Subject(TRACE, "", "", Random(0)))
+    assert figures.values["sum"] == "4 × (800 + 100 + 64)" and evaluate(figures.values["sum"]) == TRACE.bytes
+    assert str(TRACE.bytes) not in figures.facts and "13600 FLOPs" in figures.facts
+    two = replace(TRACE, tensors=TRACE.tensors[:4], bytes=3600)
+    assert roofline(Subject(two, "", "", Random(0))) is None  # two tensors
+    assert roofline(Subject(replace(TRACE, bytes=9), "", "", Random(0))) is None  # not the sum of what is shown
+    wide = replace(TRACE, tensors=(*TRACE.tensors, replace(TRACE.tensors[0], name="w", dtype="float64")))
+    values = roofline(Subject(replace(wide, bytes=10256), "", "", Random(0))).values
+    assert values["sum"] == "4 × (800 + 100 + 64) + 8 × 800"
+
+
+def test_facts_name_no_tensor_that_they_do_not_list():
+    x, t, _, total, mm = TRACE.tensors
+    assert "made by `aten.mm.default`." in describe(x, mm)
+    assert "made by `aten.mm.default` from x, t." in describe(x, t, mm)
+    assert "made by `aten.sum.dim_IntList` with dim=[-1]." in describe(total)
+    for make in ASKED:
+        figures = make(Subject(TRACE, CUDA, "", Random(3)))
+        lines = figures.facts.splitlines() if figures and "```" not in figures.facts else []
+        listed = {line.split("`")[1] for line in lines if line.startswith("`")}
+        for line in lines:
+            assert listed >= {
+                name for found in re.findall(r" from (\w+(?:, \w+)*)", line) for name in found.split(", ")
+            }
 
 
 def test_a_vector_is_no_matrix_for_its_axes_of_one_element():
