@@ -104,6 +104,12 @@ def test_a_bound_that_is_not_given_is_not_in_the_formula():
         assert elementwise(Call("aten.clamp.default", (fact,), (fact,), arguments), ["x"]) == formula
 
 
+def test_what_an_int_pointer_reads_of_64_bit_indices_is_said_as_it_is():
+    assert "every second value is 0" in texts("softmax_gather")["error pre-analysis"]
+    halves = memoryview(b"".join(index.to_bytes(8, "little") for index in (5, 7, 9))).cast("i")
+    assert halves[1::2].tolist() == [0, 0, 0] and halves[::2].tolist() == [5, 7, 9]  # the n-th lies at 2·n
+
+
 def test_a_gather_is_a_formula():
     assert "`gather`[r, c] = _softmax[r, i[r, c]]" in texts("softmax_gather")["scalar mathematics"].replace(
         "softmax[", "_softmax["
