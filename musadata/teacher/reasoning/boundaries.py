@@ -20,15 +20,19 @@ def write_boundaries(analysis: TaskAnalysis) -> str:
         parts = titled(texts) if len(analysis.facts) > 1 else list(texts.values())
         parts = parts or [text for facts in analysis.told[-1:] if (text := bound_results(facts))]
         parts += [" ".join(_of_calls(analysis))] if _of_calls(analysis) else []
-        return "\n\n".join(parts) or _one_thread(analysis)
+        return "\n\n".join(parts) or _whole(analysis)
     twins = {fact.name: fact for fact in analysis.other.tensors}
     made = [(fact, twins.get(fact.name, fact)) for fact in analysis.outputs]
     points = [bound_points(count(fact), count(twin), fact.name) for fact, twin in made]
     return " ".join([*unique(points), *_of_calls(analysis)])
 
 
-def _one_thread(analysis: TaskAnalysis) -> str:
-    return f"`{analysis.outputs[0].name}` is one point in every set of shapes: a second thread may not store it."
+def _whole(analysis: TaskAnalysis) -> str:
+    """What is said where no thread is without work."""
+    name = analysis.outputs[0].name
+    if all(facts.points_of_sets == (1, 1) for facts in analysis.told):
+        return f"`{name}` is one point in every set of shapes: a second thread may not store it."
+    return f"No block sticks out of `{name}` in these sets of shapes; in others the last one can."
 
 
 def _of_calls(analysis: TaskAnalysis) -> list[str]:

@@ -53,6 +53,10 @@ def bound_results(facts: KernelFacts) -> str:
         texts.append(_fours(ways["float4 vectorised"], total, other))
     if "two-dimensional grid" in ways:
         texts.append(_rows(facts, ways["two-dimensional grid"]))
+    if "blocks along rows" in ways:
+        texts.append(_along_rows(facts, ways["blocks along rows"]))
+    if "float4 vectorised, grid-stride loop" in ways and not alone:
+        texts.append(say("end_of_loop", total=total, other=f", {other} with the second set" if other != total else ""))
     return " ".join(filter(None, texts))
 
 
@@ -82,6 +86,18 @@ def _rows(facts: KernelFacts, way: Way) -> str:
         if idle:
             rests.append(f"{'with the second set of shapes ' if number else ''}{join(idle)}")
     return say("grid_of_rows", across=across, down=down, rests=", ".join(rests)) if rests else ""
+
+
+def _along_rows(facts: KernelFacts, way: Way) -> str:
+    """The threads of a row's last block that have no column, in either set of shapes."""
+    last, block = way.emitted.kernel.axes[-1], way.block
+    rests = []
+    for number, sizes in enumerate((facts.sizes, facts.other)):
+        cols = last.extent.evaluate(sizes)
+        if cols % block:
+            which = "with the second set of shapes " if number else ""
+            rests.append(f"{which}{block} − {cols % block} = {block - cols % block}")
+    return say("grid_of_blocks", block=block, rests=join(unique(rests))) if rests else ""
 
 
 def bound_points(total: int, other: int, out: str, block: int = THREADS) -> str:

@@ -13,7 +13,14 @@ from musadata.teacher.reasoning.launched_ways import Way
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import join, unique
 
-_OF_ELEMENTS = ("one thread per element", "grid-stride loop", "float4 vectorised", "two-dimensional grid")
+_OF_ELEMENTS = (
+    "one thread per element",
+    "grid-stride loop",
+    "float4 vectorised",
+    "float4 vectorised, grid-stride loop",
+    "blocks along rows",
+    "two-dimensional grid",
+)
 _BYTES = {"float32": 4, "float64": 8, "int64": 8, "int32": 4, "float16": 2, "bfloat16": 2}
 
 

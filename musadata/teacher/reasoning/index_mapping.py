@@ -13,15 +13,33 @@ def write_index_mapping(analysis: TaskAnalysis) -> str:
         texts = map_kernels(analysis.told, {step for fact in analysis.trace.tensors for step in fact.stride})
         parts = list(texts.values())
         if len(analysis.facts) > 1:
-            parts = [f"**{_title(facts, analysis)}.** {texts[facts.name]}" for facts in analysis.told]
+            parts = [
+                " ".join([f"**{_title(facts, analysis)}.** {texts[facts.name]}", *_apart(facts, analysis)])
+                for facts in analysis.told
+            ]
         return "\n\n".join(filter(None, [describe_sizes(analysis.told), *parts]))
     return "\n\n".join([*_flat(analysis), *_turned(analysis)])
 
 
 def _title(told: KernelFacts, analysis: TaskAnalysis) -> str:
     """The names of a kernel and of those that are like it."""
-    others = [f"`{facts.name}`" for facts in analysis.facts if facts.kind == told.kind and facts.name != told.name]
+    others = [f"`{facts.name}`" for facts in _alike(told, analysis)]
     return f"`{told.name}`, and {join(unique(others))} in the same way" if others else f"`{told.name}`"
+
+
+def _alike(told: KernelFacts, analysis: TaskAnalysis) -> list[KernelFacts]:
+    return [facts for facts in analysis.facts if facts.kind == told.kind and facts.name != told.name]
+
+
+def _apart(told: KernelFacts, analysis: TaskAnalysis) -> list[str]:
+    """What kernels like this one read at other places of the same tensor, such as the rows of a joined weight."""
+    launches: dict[str, list[str]] = {}
+    for facts in _alike(told, analysis):
+        pairs = zip(facts.reads, told.reads, strict=False)
+        moved = [f"`{one.text}`" for one, usual in pairs if one.buffer == usual.buffer and one.text != usual.text]
+        if moved:
+            launches.setdefault(facts.name, []).append(join(unique(moved)))
+    return [f"`{name}` reads {', in another launch '.join(unique(reads))}." for name, reads in launches.items()]
 
 
 def _flat(analysis: TaskAnalysis) -> list[str]:

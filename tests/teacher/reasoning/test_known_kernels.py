@@ -181,3 +181,15 @@ def test_time_steps_are_not_told_one_by_one():
         "and, of other tensors, 6 like `t`",
     ]
     assert _without_repetition(steps[:3]) == steps[:3]
+
+
+def test_what_a_like_kernel_reads_elsewhere_is_said(told):
+    """Queries, keys and values are projected with rows of one weight."""
+    text = told("multihead")[0]["index mapping"]
+    offsets = re.findall(r"`linear\w*_kernel` reads `\w+\[col \+ (\d+), k\]`", text)
+    assert "in the same way" not in text or offsets, text
+
+
+def test_only_a_single_point_is_called_one(told):
+    for name in NAMES:
+        assert "is one point" not in told(name)[0]["boundary handling"]
