@@ -31,6 +31,11 @@ _KEPT = {  # what both platforms have under the same names, and how it is seen i
     "atomics": r"\batomic[A-Z]",
     "half intrinsics": r"\b__h(?:alf|add|mul|fma|float)",
 }
+_LANES = r"\b__(?:shfl_\w+|\w+_sync|syncwarp|activemask)\("  # what names lanes of a warp
+_WARPS = (
+    "Its shuffles or masks take a warp as 32 lanes, which the port does not adapt: check that `warpSize` of the device "
+    "is 32. "
+)
 _MOST_CHARACTERS = 40_000  # of a pair of files that people wrote
 
 
@@ -82,6 +87,7 @@ def describe_port(port: Port) -> str:
     kept = f"{', '.join(used)} and {last}" if used else last
     return (
         f"MUSA has the kernels' own language: {kept} keep their names, so the kernels' logic stays as it is. "
+        f"{_WARPS if re.search(_LANES, port.source) else ''}"
         "These names change:\n\n"
         f"{names}\n\n"
         f"`import torch_musa` registers the device.\n\n```python\n{port.source.strip()}\n```\n"

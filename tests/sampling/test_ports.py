@@ -114,6 +114,14 @@ def test_a_port_is_not_run_unless_a_device_of_its_platform_judged_it():
     assert "launches and built-in variables keep their names" in answer  # what the program has
 
 
+def test_a_port_says_where_it_takes_a_warp_as_32_lanes():
+    shuffled = PROGRAM.replace("fmaxf(x[threadIdx.x]", "fmaxf(__shfl_xor_sync(0xffffffffu, x[threadIdx.x], 1)")
+    hashed = PROGRAM.replace("x[threadIdx.x], 0.0f", "x[threadIdx.x & 0xffffffffu], 0.0f")  # no mask of lanes
+    for program, said in ((PROGRAM, False), (hashed, False), (shuffled, True)):
+        [port] = port_candidates(make_task(0), candidates(program), 1)
+        assert ("`warpSize` of the device" in describe_port(port)) is said
+
+
 def test_a_program_without_a_port_is_a_reject_with_the_reason():
     [reject] = port_candidates(make_task(0), candidates(PROGRAM.replace("fmaxf(", 'asm("exit;"); fmaxf(')), 4)
     assert isinstance(reject, Reject) and "inline PTX" in reject.detail and reject.dataset == "ports"
