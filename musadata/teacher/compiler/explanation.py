@@ -135,7 +135,21 @@ def explain_repair(feedback: str, fixed: FaultKind | None, candidate: Candidate,
     reported = _reported(feedback)
     if fixed is None:
         return f"{reported} I cannot place that in the kernels, so I write them anew. {describe(candidate)}"
-    return f"{reported} The cause: {fixed.cause}. Now {fixed.mend}{_changes(before, after)}."
+    return f"{reported} The cause: {_cause(fixed, before, after)}. Now {fixed.mend}{_changes(before, after)}."
+
+
+def _cause(fixed: FaultKind, before: str, after: str) -> str:
+    """What was wrong, with the name and the values of the line that changed where the kind has words for them."""
+    if not fixed.line:
+        return fixed.cause
+    old_lines, new_lines = (set(text.splitlines()) for text in (before, after))
+    changed = ("\n".join(old_lines - new_lines), "\n".join(new_lines - old_lines))
+    wrong, right = (dict(re.findall(line, text)) for line, text in zip(fixed.line, changed, strict=True))
+    found = [(name, old, right[name]) for name, old in wrong.items() if name in right]
+    if len(found) != 1:
+        return fixed.cause
+    name, old, new = found[0]
+    return fixed.cause_of_line.format(name=name, old=old, new=new)
 
 
 def _changes(before: str, after: str) -> str:

@@ -25,6 +25,8 @@ class FaultKind:
         weight: how often it is drawn, compared with others that fit the task.
         toy: it is a slip that language models hardly make.
         cheats: the results are right, but PyTorch computes them.
+        line: patterns of a name and its value in the line that is wrong, and in the repaired one.
+        cause_of_line: the cause with `{name}` and its values `{old}` and `{new}`.
     """
 
     name: str
@@ -35,6 +37,8 @@ class FaultKind:
     weight: float = 1.0
     toy: bool = False
     cheats: bool = False
+    line: tuple[str, ...] = ()
+    cause_of_line: str = ""
 
 
 _TABLE: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("kinds.yaml").read_text(encoding="utf-8"))
@@ -42,7 +46,8 @@ _TABLE: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("kin
 
 def _kind(name: str, insert: Insert) -> FaultKind:
     entry = _TABLE[name]
-    given = {key: entry[key] for key in ("compiles", "cheats", "weight", "toy") if key in entry}
+    optional = ("compiles", "cheats", "weight", "toy", "line", "cause_of_line")
+    given = {key: entry[key] for key in optional if key in entry}
     return FaultKind(name, insert, entry["cause"], entry["mend"], **given)
 
 

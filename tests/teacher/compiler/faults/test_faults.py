@@ -152,3 +152,17 @@ def test_a_repair_names_the_lines_that_it_changes(candidate_of):
     assert said.endswith("`return y;` comes in.")
     said = explain_repair("", fault, whole, "another program\n" * 40, before * 9)
     assert said.endswith("the constant is right.")
+
+
+def test_a_repair_of_a_constant_names_it_and_what_it_is_computed_from(candidate_of):
+    whole = candidate_of("softmax", PLANS[0])
+    honest, faulty = inserted("hard_coded_size", whole)
+    [(name, size)] = re.findall(r"const int (\w+) = (\w+\.size\(\d+\));", "\n".join(_gone(honest, faulty)))
+    [(_, constant)] = re.findall(r"const int (\w+) = (\d+);", "\n".join(_gone(faulty, honest)))
+    said = explain_repair("", KINDS["hard_coded_size"], whole, faulty, honest)
+    assert f"`{name}` the constant {constant}, but it is `{size}`, which is not {constant} for all shapes." in said
+    assert KINDS["hard_coded_size"].cause in explain_repair("", KINDS["hard_coded_size"], whole, honest, honest)
+
+
+def _gone(text, other):
+    return [line for line in text.splitlines() if line not in other.splitlines()]
