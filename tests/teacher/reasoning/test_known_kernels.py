@@ -2,6 +2,7 @@
 
 import re
 from math import prod
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,6 +10,7 @@ from musadata.config import TeacherConfig
 from musadata.teacher.compiler_teacher import CompilerTeacher
 from musadata.teacher.grounding import check_grounding, parse_steps
 from musadata.teacher.protocol import Request, RequestKind
+from musadata.teacher.reasoning.index_mapping import _apart
 from musadata.teacher.reasoning.mathematics import _without_repetition
 from musadata.teacher.reasoning.planned_kernels import _common
 from tests.tracing.examples import example, traces_of
@@ -183,11 +185,19 @@ def test_time_steps_are_not_told_one_by_one():
     assert _without_repetition(steps[:3]) == steps[:3]
 
 
-def test_what_a_like_kernel_reads_elsewhere_is_said(told):
+def test_what_a_like_kernel_reads_elsewhere_is_said():
     """Queries, keys and values are projected with rows of one weight."""
-    text = told("multihead")[0]["index mapping"]
-    offsets = re.findall(r"`linear\w*_kernel` reads `\w+\[col \+ (\d+), k\]`", text)
-    assert "in the same way" not in text or offsets, text
+
+    def projection(name, offset):
+        reads = [SimpleNamespace(buffer="weight", text=f"weight[col{offset}, k]")]
+        return SimpleNamespace(name=name, kind="product", reads=reads)
+
+    query, key, value = projection("q_kernel", ""), projection("kv_kernel", " + 48"), projection("kv_kernel", " + 96")
+    analysis = SimpleNamespace(facts=[query, key, value])
+    assert _apart(query, analysis) == [
+        "`kv_kernel` reads `weight[col + 48, k]`, in another launch `weight[col + 96, k]`."
+    ]
+    assert _apart(query, SimpleNamespace(facts=[query, projection("other_kernel", "")])) == []
 
 
 def test_only_a_single_point_is_called_one(told):
