@@ -63,6 +63,13 @@ def test_a_shorter_loop_always_has_fewer_rounds(candidate_of):
             assert len(range(0, int(extent) - 1, int(step))) < len(range(0, int(extent), int(step)))
 
 
+def test_a_dropped_check_is_dropped_whole():
+    pattern, _ = catalogue._TABLE["missing_padding_check"]["replace"]
+    check = "if (h - kh >= 0 && h - kh < 3 && w - kw >= 0 && w - kw < 4) {"
+    left = [check[: match.start()] + check[match.end() :] for match in re.finditer(pattern, check)]
+    assert left == [check.replace("h - kh >= 0 && ", ""), check.replace("w - kw >= 0 && ", "")]
+
+
 def test_an_overflow_that_a_tanh_takes_away_is_no_fault():
     pattern, _ = catalogue._TABLE["unstable_softplus"]["replace"]
     softplus = "x > 20.0f ? x : log1pf(expf(x))"
