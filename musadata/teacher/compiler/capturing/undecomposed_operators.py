@@ -20,6 +20,7 @@ from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 _linear = torch.nn.functional.linear
 _pad = torch._C._nn.pad
 _attention = torch.nn.functional.scaled_dot_product_attention
+_entropy = torch.binary_cross_entropy_with_logits
 
 
 @torch.library.custom_op("musadata::linear", mutates_args=())
@@ -64,6 +65,25 @@ def _(input: torch.Tensor, padding: list[int]) -> torch.Tensor:
     for place in range(len(padding) // 2):
         shape[-1 - place] += padding[2 * place] + padding[2 * place + 1]
     return input.new_empty(shape)
+
+
+@torch.library.custom_op("musadata::binary_cross_entropy_with_logits", mutates_args=())
+def binary_cross_entropy_with_logits(
+    self: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None = None,
+    pos_weight: torch.Tensor | None = None,
+    reduction: int = 1,
+) -> torch.Tensor:
+    """PyTorch takes it apart into a logarithm of a sum, which loses what is small beside 1."""
+    return _entropy(self, target, weight, pos_weight, reduction).clone()
+
+
+@binary_cross_entropy_with_logits.register_fake
+def _(
+    self: torch.Tensor, target: torch.Tensor, weight: object = None, pos_weight: object = None, reduction: int = 1
+) -> torch.Tensor:
+    return self.new_empty([] if reduction else self.shape)
 
 
 def _undecomposed_pad(
@@ -175,6 +195,7 @@ _REPLACEMENTS: tuple[tuple[Any, str, Callable[..., torch.Tensor]], ...] = (
     (torch._C._nn, "pad", _undecomposed_pad),
     (torch.nn.functional, "scaled_dot_product_attention", _undecomposed_attention),
     (torch._C._nn, "scaled_dot_product_attention", _undecomposed_attention),
+    (torch, "binary_cross_entropy_with_logits", binary_cross_entropy_with_logits),
     (torch, "rrelu", _rrelu),
     (torch.nn.functional, "embedding_bag", _embedding_bag),
     (torch.nn.functional, "gaussian_nll_loss", _gaussian_nll_loss),
