@@ -156,7 +156,7 @@ class VerifierConfig:
         seconds: CPU time that one candidate may take, compilation aside.
         compile_seconds: CPU time that one compilation may take.
         memory_mb: memory that one candidate may take.
-        input_sets: randomised input sets for each set of shapes; those with one long size have one.
+        input_sets: randomised input sets for each set of shapes; those with one long size or many elements have one.
         sanitize: check every access of every call, and report all that looks like a mistake, with its line; else only
             the first accesses are checked, for what changes a result or leaves the bounds (emulated backend).
         strict: allow only allocation, views, copies and casts outside the candidate's own kernels.

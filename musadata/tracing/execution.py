@@ -34,7 +34,8 @@ def trace_reference(
     source: str, inputs: list[dict[str, Any]], seed: int, shape_sets: int, measure: Sequence[dict[str, Any]] = ()
 ) -> dict[str, Any]:
     """Facts of a reference on `shape_sets` sets of shapes, as plain values. Every size that is another one at the
-    measure size varies, if the reference runs with any that is small. One or two further sets have a long size each.
+    measure size varies, if the reference runs with any that is small. One or two further sets have a long size each,
+    and one has many elements where few results are made of them.
 
     Returns:
         `{"traces": [...]}`, or `{"reason": ..., "detail": ...}` if the reference cannot be traced that often.

@@ -10,6 +10,7 @@ from musadata.config import TeacherConfig
 from musadata.teacher.compiler_teacher import CompilerTeacher
 from musadata.teacher.grounding import check_grounding, parse_steps
 from musadata.teacher.protocol import Request, RequestKind
+from musadata.teacher.reasoning.boundaries import _whole
 from musadata.teacher.reasoning.index_mapping import _apart
 from musadata.teacher.reasoning.mathematics import _without_repetition
 from musadata.teacher.reasoning.planned_kernels import _common
@@ -200,6 +201,7 @@ def test_what_a_like_kernel_reads_elsewhere_is_said():
     assert _apart(query, SimpleNamespace(facts=[query, projection("other_kernel", "")])) == []
 
 
-def test_only_a_single_point_is_called_one(told):
-    for name in NAMES:
-        assert "is one point" not in told(name)[0]["boundary handling"]
+@pytest.mark.parametrize(("points", "is_one"), [((1, 1), True), ((3264, 5632), False), ((1, 5632), False)])
+def test_only_a_single_point_is_called_one(points, is_one):
+    analysis = SimpleNamespace(outputs=[SimpleNamespace(name="y")], told=[SimpleNamespace(points_of_sets=points)])
+    assert ("is one point" in _whole(analysis)) == is_one
