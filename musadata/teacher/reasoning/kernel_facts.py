@@ -303,13 +303,15 @@ def _known_tensors(
     candidate: Candidate, calls: Sequence[Call], trace: Trace, sizes: Mapping[str, int]
 ) -> dict[Buffer, TensorFact]:
     """The tensors of the trace that the kernels' buffers are."""
-    given = {fact.name.replace(".", "_"): fact for fact in trace.tensors if not fact.operator}
-    given |= {f"{name}_data": fact for name, fact in given.items()}  # names that C++ has for itself
+    plain = {(f.role == "input", f.name.replace(".", "_")): f for f in trace.tensors if not f.operator}
+    others = {(role, text.format(name)): f for (role, name), f in plain.items() for text in ("{}_data", "layer{}")}
+    given = others | plain  # `Program.fresh` gives other names where C++ has the plain one for itself
     found: dict[Buffer, TensorFact] = {}
     nodes = dict(zip(calls, nodes_of_calls(calls, candidate), strict=True))
     for emitted in candidate.kernels:
         kernel = emitted.kernel
-        found |= {b: given[b.name] for b in kernel.inputs if b.name in given and b.role != "temporary"}
+        inputs = {b: given.get((b.role == "argument", b.name)) for b in kernel.inputs if b.role != "temporary"}
+        found |= {buffer: fact for buffer, fact in inputs.items() if fact is not None}
         whole = [share.call for share in shares_of(kernel, calls, candidate) if share.last]
         for buffer in kernel.outputs:
             sides = [side for size in buffer.shape if (side := size.evaluate(sizes)) > 1]

@@ -31,6 +31,7 @@ NAMES = (
         "multihead",
         "deep_product",
         "few_rows",
+        "same_names",
     ),
 )
 
@@ -61,6 +62,14 @@ def test_each_kernel_of_the_answer_is_said_to_do_something(told, name):
             line = next(line for line in text.splitlines() if line.startswith(f"- `{kernel}`"))
             assert re.match(r"- `\w+` (does|begins|goes on with|finishes) `aten\.", line) and "→" in line
             assert len(set(line.split("; "))) == len(line.split("; ")), line  # nothing twice
+
+
+def test_parameter_and_argument_of_one_name_are_told_apart(told):
+    steps, _, _ = told("same_names")
+    first, second = steps["semantic decomposition"].splitlines()[-2:]
+    assert "`x` (8, 24) and `self.weight` (24, 16) →" in first
+    assert "`mm` (8, 16) and `weight` (16, 40) →" in second
+    assert "`x[row, k]` and `self.weight[k, col]` go into" in steps["index mapping"]
 
 
 @pytest.mark.parametrize("name", NAMES)

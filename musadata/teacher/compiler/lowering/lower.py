@@ -1,6 +1,6 @@
 """Lowering a whole graph: node by node, deciding which values are kept in memory."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
 from musadata.teacher.compiler.ir.captured_graph import Graph, GraphInput, Node, Reference
@@ -66,8 +66,9 @@ def lower_graph(graph: Graph, *, alike: bool = False) -> Lowered:
     program.reserve(graph.attributes)
     values: dict[str, Results] = {}
     inputs = []
+    arguments = {item.name for item in graph.inputs if item.role == "argument"}
     for item in graph.inputs:
-        value, buffer = _input(item, program)
+        value, buffer = _input(item, program, arguments)
         values[item.node] = value
         if buffer is not None:
             inputs.append((item, buffer))
@@ -114,11 +115,13 @@ def _rule_of(node: Node) -> Rule:
     return found
 
 
-def _input(item: GraphInput, program: Program) -> tuple[Value, Buffer | None]:
+def _input(item: GraphInput, program: Program, arguments: Set[str]) -> tuple[Value, Buffer | None]:
+    """A tensor that the graph reads. A parameter named like an argument of `forward` is told from it by `self_`."""
     if item.role == "constant" and len(item.values) == 1:
         number = literal(item.values[0], compute_type(item.type.dtype))
         return Value(item.name, item.type, lambda index: number), None
-    name = program.fresh(item.name.replace(".", "_"))
+    plain = item.name.replace(".", "_")
+    name = program.fresh(f"self_{plain}" if item.role == "state" and plain in arguments else plain)
     buffer = Buffer(name, item.type.shape, item.type.dtype, item.role, item.values)
     value = Value(name, item.type, lambda index: literal(0, "int64"), buffer=buffer)
     return value, None if item.role == "constant" else buffer
