@@ -52,42 +52,7 @@ teacher: {kind: compiler, samples: 1, faults: 1}
 verifier: {backend: emulated}
 tasks: {licenses: [Apache-2.0]}
 """
-MODULES = '''\
-import torch
-from torch import nn
-
-
-class ScaledGate(nn.Module):
-    """Gates a value by the sigmoid of another, scaled.
-
-    Example:
-        >>> m = ScaledGate(0.5)
-        >>> y = m(torch.randn(4, 33), torch.randn(4, 33))
-    """
-
-    def __init__(self, scale: float):
-        super().__init__()
-        self.scale = scale
-
-    def forward(self, value, gate):
-        return self.scale * value * torch.sigmoid(gate)
-
-
-class ShiftedNorm(nn.Module):
-    """Divides rows by their norm, plus a learnt shift.
-
-    Example:
-        >>> m = ShiftedNorm(24)
-        >>> y = m(torch.randn(6, 24))
-    """
-
-    def __init__(self, width: int):
-        super().__init__()
-        self.shift = nn.Parameter(torch.randn(width))
-
-    def forward(self, x):
-        return x / (x.norm(dim=-1, keepdim=True) + 1e-3) + self.shift
-'''
+MODULES = Path(__file__).with_name("outages_modules.py")  # what the corpus is mined from
 
 
 @dataclass
@@ -121,7 +86,7 @@ class Bench:
         self.folder, self.seed, self.random = folder, seed, random.Random(seed)
         source = folder / "source"
         source.mkdir(parents=True, exist_ok=True)
-        (source / "modules.py").write_text(MODULES)
+        (source / "modules.py").write_text(MODULES.read_text())
         self.config = folder / "config.yaml"
         self.config.write_text(CONFIG.replace("SOURCE", str(source)))
         self.libraries = folder / "libraries"  # the emulator's own, so that each moment compiles candidates only

@@ -30,6 +30,7 @@ ROOT = Path(musadata.__file__).parent
 CHOOSERS = ("musadata.sources", "musadata.teacher", "musadata.verifier.backend_choice")
 BY_DEFINITION = (
     "musadata.records",
+    "musadata.row_enums",
     "musadata.training_rows",
     "musadata.config",
     "musadata.corpus",

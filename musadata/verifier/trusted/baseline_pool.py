@@ -23,14 +23,8 @@ from musadata.verifier.trusted.device_lock import DeviceLock, DeviceSeat
 from musadata.verifier.trusted.expectation import Expectation
 from musadata.verifier.trusted.measured_timing import MeasureChecks, allow, blame_slow
 from musadata.verifier.trusted.plan import Exercise, MeasureSet, derive_seed
-from musadata.verifier.trusted.timing import (
-    Driver,
-    ProofChecks,
-    TimingPolicy,
-    time_candidate,
-    time_compiled,
-    timed_sets,
-)
+from musadata.verifier.trusted.timing import ProofChecks, TimingPolicy, time_candidate, time_compiled, timed_sets
+from musadata.verifier.trusted.timing_driver import Driver
 
 _WINDOW_BYTES = 256 << 20  # what passes between processes at a time
 # References that are prepared for candidates, of which one is timed. They take turns together: all prepare, then one

@@ -22,7 +22,7 @@ from musadata.verifier.trusted.emulator_crosscheck import is_small
 from musadata.verifier.trusted.expectation import Expectation
 from musadata.verifier.trusted.judge import Judgement
 from musadata.verifier.trusted.plan import Exercise, MeasureSet, derive_seed, plan_sets
-from musadata.verifier.trusted.timing import Driver
+from musadata.verifier.trusted.timing_driver import Driver
 from musadata.verifier.trusted.verifier_resources import Resources
 
 _NO_MEMORY = ("out of memory", "nvmlInit")  # PyTorch asks NVML what there is, which a sandbox lacks

@@ -24,7 +24,8 @@ from musadata.verifier.trusted.device_lock import DeviceLock, DeviceSeat
 from musadata.verifier.trusted.expectation import Expectation
 from musadata.verifier.trusted.judge import Judgement, add_crosscheck, judge, rejected
 from musadata.verifier.trusted.plan import plan_calls
-from musadata.verifier.trusted.timing import Driver, Measured, timed_sets
+from musadata.verifier.trusted.timing import Measured, timed_sets
+from musadata.verifier.trusted.timing_driver import Driver
 
 _MOST_COMPILATIONS = 16
 _UNSEEN_CALLS = 100

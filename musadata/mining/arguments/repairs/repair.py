@@ -240,6 +240,7 @@ def _share(draw: Draw) -> Draw:
 
 
 def _other_expressions(text: str, error: str) -> Iterator[str]:
+    """What may be wanted in place of an argument, by what it is now."""
     if not text.startswith(("nn.", "SimpleNamespace")):
         yield from (repr(found) for found in _stated_options(error) if repr(found) != text)
     if _wants_tensor(error) and re.match(r"[\dTF(]", text):
@@ -254,52 +255,64 @@ def _other_expressions(text: str, error: str) -> Iterator[str]:
         if RANK.search(error):
             yield from (other for other in ("torch.rand(24, 24)", "torch.rand(24)") if other != text)
     elif text.startswith("("):
-        items = integers(text)
-        if NOT_A_SEQUENCE.search(error) and items and not text.startswith("(("):  # of what a loop takes from it
-            steps = (1, 3, 5) if items[0] == 1 else (items[0],) * 3  # as those of dilated convolutions
-            yield f"({f'{steps}, ' * len(items)})"
-        if "float" in error and re.search(r"\d\.", text):
-            yield re.sub(r"\d*\.\d+", "2", text)
-        if (
-            ("int" in error and ("tuple" in error or "list" in error))
-            or "'tuple' and" in error
-            or "single integer value" in error
-        ):
-            yield str(items[0]) if items else "1"
-        if re.search(r"unpack|index out of range|items|length|\(unbatched\)", error):
-            item = text.strip("()").split(",")[0]
-            yield from (f"({f'{item}, ' * count})" for count in COUNTS if text.count(",") != count)
+        yield from _other_tuples(text, error)
     elif text.startswith("nn."):
-        if text == "nn.LayerNorm" and "normalized_shape" in error:  # of images
-            yield "nn.BatchNorm2d"
-        bare = text.split("(")[0]
-        if text == bare and f"not {bare.removeprefix('nn.')}" in error:
-            yield f"F.{bare.removeprefix('nn.').lower()}"
-            yield f"{bare}()"
-        if "unexpected keyword" in error or "positional argument" in error:
-            yield "nn.Identity"
-            yield "nn.ReLU"
-            yield f"{bare}()" if "Linear" not in bare else "nn.Identity()"
-        if MODULE_WANTED.search(error):
-            yield "nn.Identity()"
-        if "unsupported operand" in error and re.search(rf"'{bare.removeprefix('nn.')}'|'type'", error):  # a number
-            yield "24"
+        yield from _other_modules(text, error)
     elif text == "None":
         yield from ("24",) if "NoneType" in error else ()
         yield from ("torch.rand(24, 24)",) if "NoneType" in error or "'weight' must be" in error else ()
     elif text.startswith("'"):
-        if not error.startswith(("RuntimeError", "AttributeError")):  # which name operators and classes
-            yield from (repr(found) for found in re.findall(r"'([\w-]+)'", error)[:6] if repr(found) != text)
-        if "'str' object is not callable" in error:
-            yield from ("nn.GELU", "nn.GELU()")
-        if "str" in error:
-            yield "24"
+        yield from _other_strings(text, error)
     elif re.fullmatch(r"\d*\.\d+", text):
         if NOT_A_SEQUENCE.search(error) or "float' has no len" in error:
             yield f"({text}, {text})"
         if "float" in error and WHOLE_WANTED.search(error):
             yield "2"
             yield "1"
+
+
+def _other_tuples(text: str, error: str) -> Iterator[str]:
+    """What may be wanted in place of a tuple of numbers."""
+    items = integers(text)
+    if NOT_A_SEQUENCE.search(error) and items and not text.startswith("(("):  # of what a loop takes from it
+        steps = (1, 3, 5) if items[0] == 1 else (items[0],) * 3  # as those of dilated convolutions
+        yield f"({f'{steps}, ' * len(items)})"
+    if "float" in error and re.search(r"\d\.", text):
+        yield re.sub(r"\d*\.\d+", "2", text)
+    wants_int = "int" in error and ("tuple" in error or "list" in error)
+    if wants_int or "'tuple' and" in error or "single integer value" in error:
+        yield str(items[0]) if items else "1"
+    if re.search(r"unpack|index out of range|items|length|\(unbatched\)", error):
+        item = text.strip("()").split(",")[0]
+        yield from (f"({f'{item}, ' * count})" for count in COUNTS if text.count(",") != count)
+
+
+def _other_modules(text: str, error: str) -> Iterator[str]:
+    """What may be wanted in place of a module, or of its class."""
+    if text == "nn.LayerNorm" and "normalized_shape" in error:  # of images
+        yield "nn.BatchNorm2d"
+    bare = text.split("(")[0]
+    if text == bare and f"not {bare.removeprefix('nn.')}" in error:
+        yield f"F.{bare.removeprefix('nn.').lower()}"
+        yield f"{bare}()"
+    if "unexpected keyword" in error or "positional argument" in error:
+        yield "nn.Identity"
+        yield "nn.ReLU"
+        yield f"{bare}()" if "Linear" not in bare else "nn.Identity()"
+    if MODULE_WANTED.search(error):
+        yield "nn.Identity()"
+    if "unsupported operand" in error and re.search(rf"'{bare.removeprefix('nn.')}'|'type'", error):  # a number
+        yield "24"
+
+
+def _other_strings(text: str, error: str) -> Iterator[str]:
+    """What may be wanted in place of a string."""
+    if not error.startswith(("RuntimeError", "AttributeError")):  # which name operators and classes
+        yield from (repr(found) for found in re.findall(r"'([\w-]+)'", error)[:6] if repr(found) != text)
+    if "'str' object is not callable" in error:
+        yield from ("nn.GELU", "nn.GELU()")
+    if "str" in error:
+        yield "24"
 
 
 def _other_numbers(text: str, error: str) -> Iterator[str]:
