@@ -79,6 +79,10 @@ class Observations:
         return frozenset(found)
 
 
+Position = tuple[int, int]  # line and column
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
 class Locals:
     """Names that a function binds; `inner`: arguments of functions inside it."""
 
@@ -88,7 +92,10 @@ class Locals:
         self.assigned: Counter[str] = Counter()
         self.inner: set[str] = set()
         self._values: dict[str, ast.expr] = {}
+        self._stores: dict[str, list[Position]] = {}  # where an assignment of a variable ends
+        self._loops: list[tuple[Position, Position]] = []
         for item in ast.walk(function):
+            self._note_place(item)
             if isinstance(item, ast.Name) and not isinstance(item.ctx, ast.Load):
                 self.assigned[item.id] += 1
             elif isinstance(item, ast.Assign) and len(item.targets) == 1 and isinstance(item.targets[0], ast.Name):
@@ -101,6 +108,26 @@ class Locals:
                 self.assigned[item.name] += 1
             elif isinstance(item, ast.arg):
                 self.inner.add(item.arg)
+
+    def _note_place(self, item: ast.AST) -> None:
+        if isinstance(item, LOOPS):
+            self._loops.append(((item.lineno, item.col_offset), _end(item)))
+        elif isinstance(item, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
+            targets = item.targets if isinstance(item, ast.Assign) else [item.target]
+            for name in (part for target in targets for part in ast.walk(target)):
+                if isinstance(name, ast.Name) and not isinstance(name.ctx, ast.Load):
+                    self._stores.setdefault(name.id, []).append(_end(item))
+
+    def is_still_given(self, name: str, node: ast.expr) -> bool:
+        """Whether an argument has the value that the call gave, wherever control comes from to an expression."""
+        if name not in self.arguments or self.assigned[name] > len(self._stores.get(name, ())):
+            return False
+        place = (node.lineno, node.col_offset)
+        around = [(first, last) for first, last in self._loops if first <= place < last]
+        return all(
+            place < store and not any(first <= store <= last for first, last in around)
+            for store in self._stores.get(name, ())
+        )
 
     def value(self, name: str) -> ast.expr | None:
         """The expression of a variable that is assigned exactly once."""
@@ -186,10 +213,10 @@ class ConstantConditions:
             own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
             return node.attr not in self._changing and (own or self._is_fixed(node.value, function))
         if isinstance(node, ast.Name):
-            return self._is_fixed_name(node.id, function)
+            return self._is_fixed_name(node, function)
         if isinstance(node, ast.Compare):
             if _asks_for_none(node) and isinstance(node.left, ast.Name):
-                return self._is_argument(node.left.id, function) or self._is_fixed(node.left, function)
+                return self._is_argument(node.left, function) or self._is_fixed(node.left, function)
             return all(self._is_fixed(item, function) for item in (node.left, *node.comparators))
         if isinstance(node, ast.Call):
             return self._is_fixed_call(node, function)
@@ -207,7 +234,7 @@ class ConstantConditions:
             return False
         first, rest = node.args[0] if node.args else node.func, node.args[1:]
         if isinstance(first, ast.Name) and node.func.id in ("isinstance", "callable"):
-            of_argument = first.id == "self" or self._is_argument(first.id, function)
+            of_argument = first.id == "self" or self._is_argument(first, function)
             return (of_argument or self._is_fixed(first, function)) and all(self._is_type(item) for item in rest)
         of_self = isinstance(first, ast.Name) and first.id == "self"
         return (of_self or self._is_fixed(first, function)) and all(self._is_fixed(item, function) for item in rest)
@@ -215,21 +242,21 @@ class ConstantConditions:
     def _is_type(self, node: ast.expr) -> bool:
         return all(isinstance(item, (ast.Name, ast.Attribute, ast.Tuple, ast.expr_context)) for item in ast.walk(node))
 
-    def _is_fixed_name(self, name: str, function: Function) -> bool:
+    def _is_fixed_name(self, node: ast.Name, function: Function) -> bool:
+        name = node.id
         around = [item for item in self._seen.survey.around[id(function)] if isinstance(item, FUNCTIONS)]
         if not any(self._seen.locals(item).binds(name) for item in (*around, function)):
             return name in self._seen.names or name in TYPES
         value = self._seen.locals(function).value(name)
         if value is not None:
             return self._is_fixed(value, function)
-        if not self._is_argument(name, function) or not self._seen.constant(function, name):
+        if not self._is_argument(node, function) or not self._seen.constant(function, name):
             return False
         return not self._seen.survey.hands_on_comparisons
 
-    def _is_argument(self, name: str, function: Function) -> bool:
-        """Whether a name is an argument that the function never reassigns."""
-        bound = self._seen.locals(function)
-        return name in bound.arguments and name not in bound.assigned
+    def _is_argument(self, node: ast.Name, function: Function) -> bool:
+        """Whether a name is an argument that still has the value that the call gave."""
+        return self._seen.locals(function).is_still_given(node.id, node)
 
 
 def _asks_for_none(node: ast.Compare) -> bool:
@@ -237,6 +264,10 @@ def _asks_for_none(node: ast.Compare) -> bool:
         case ast.Compare(ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(None)]):
             return True
     return False
+
+
+def _end(node: ast.stmt) -> Position:
+    return node.end_lineno or node.lineno, node.end_col_offset or 0
 
 
 def has_effect(node: ast.expr) -> bool:

@@ -2,11 +2,13 @@
 
 import ast
 import contextlib
+import random
 import warnings
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from musadata.dispatch import DispatchMode
@@ -187,7 +189,7 @@ def behaviour(source: str, attempt: Attempt, sets: Sequence[Attempt], log: Log |
         warnings.simplefilter("ignore")
         with absent_packages(source):
             exec(compile(source, _FILE, "exec", dont_inherit=True), space)
-        torch.default_generator.manual_seed(0)  # `torch.manual_seed` spends a millisecond on devices
+        _seed(0)
         model = space["Model"](*[eval(text, {**HELPERS, **space}) for text in attempt.init]).eval()
         if log is not None:
             log.has_inputs = True
@@ -196,7 +198,7 @@ def behaviour(source: str, attempt: Attempt, sets: Sequence[Attempt], log: Log |
 
 
 def _run(model: Any, attempt: Attempt, space: dict[str, Any], *, record: bool) -> Run | None:
-    torch.default_generator.manual_seed(1)
+    _seed(1)
     inputs = [
         eval(draw.literal, {**HELPERS, **space}) if draw.kind == "literal" else draw.draw(torch)
         for draw in attempt.draws
@@ -208,6 +210,13 @@ def _run(model: Any, attempt: Attempt, space: dict[str, Any], *, record: bool) -
     except Exception:
         return None
     return Run(operators.found, outputs)
+
+
+def _seed(seed: int) -> None:
+    """Seed every generator that constructors and `forward` draw from, or two runs would never be equal."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.default_generator.manual_seed(seed)  # `torch.manual_seed` spends a millisecond on devices
 
 
 def other_shapes(attempt: Attempt) -> Iterator[Attempt]:
