@@ -35,14 +35,17 @@ def watch_entries(file: str) -> Iterator[set[str]]:
 
 
 def without_idle_methods(source: str, entered: Collection[str]) -> str:
-    """The source without methods, never entered nor named elsewhere, of classes of which other methods are entered."""
+    """The source without methods, never entered nor named elsewhere, of classes of which other methods are entered.
+
+    A class whose static methods alone are entered has no instance yet: code that never ran may make one.
+    """
     lines, tree = source.splitlines(keepends=True), ast.parse(source)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     families = {name: _family(name, classes) for name in classes}
     idle = [
         (owner.name, node)
         for owner in classes.values()
-        if any(name.startswith(f"{owner.name}.") for name in entered)
+        if any(f"{owner.name}.{item.name}" in entered for item in _of_instances(owner))
         for node in owner.body
         if isinstance(node, ast.FunctionDef) and _may_go(node) and f"{owner.name}.{node.name}" not in entered
     ]
@@ -63,6 +66,10 @@ def without_idle_methods(source: str, entered: Collection[str]) -> str:
             return re.sub(r"\n{4,}", "\n\n\n", rest)
         idle = left
     return source
+
+
+def _of_instances(owner: ast.ClassDef) -> list[ast.FunctionDef]:
+    return [item for item in owner.body if isinstance(item, ast.FunctionDef) and not item.decorator_list]
 
 
 def _may_go(node: ast.FunctionDef) -> bool:

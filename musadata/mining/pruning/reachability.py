@@ -1,8 +1,10 @@
 """The reachable parts of a reference, given its constant conditions."""
 
 import ast
+from collections import Counter
 from collections.abc import Iterable
 
+from musadata.mining.pruning.class_use import ClassUse
 from musadata.mining.pruning.constant_conditions import ConstantConditions, Observations, has_effect
 from musadata.mining.pruning.mentions import WORD, References, mentions_of
 from musadata.mining.pruning.survey import FUNCTIONS, Function, defined_names, entries
@@ -23,7 +25,7 @@ class Reachability:
         self._mentions: dict[int, References] = {}
         self._wanted: set[int] = set()  # methods that were never entered, but may be
         self.dropped: set[int] = set()
-        self._families = _families(seen.tree)
+        self._classes = ClassUse(seen)
         self._reached = frozenset(WORD.findall(source))
         self.conditions = ConstantConditions(seen, self._reached)
         for number in range(MAX_ROUNDS):
@@ -82,11 +84,12 @@ class Reachability:
             unneeded, wanted = set[int](), set[int]()
             for node in self._seen.tree.body:
                 if isinstance(node, ast.ClassDef) and id(node) in done:
-                    for method in self._doubtful_methods(node):
-                        may_enter = self._may_enter(method, node, found)
+                    for method in self._classes.doubtful_methods(node, found):
+                        may_enter = self._classes.may_enter(method, node, found)
                         (wanted if may_enter else unneeded).add(id(method))
-            if wanted == self._wanted:
-                return unneeded | {id(node) for node in definitions.values() if id(node) not in done}
+                    wanted |= self._classes.special_methods(node, found)
+            if wanted <= self._wanted:
+                return (unneeded - self._wanted) | {id(node) for node in definitions.values() if id(node) not in done}
             self._wanted |= wanted  # what they refer to stays as well
 
     def _needed(self, definitions: dict[str, ast.stmt]) -> tuple[References, set[int]]:
@@ -101,19 +104,6 @@ class Reachability:
             waiting = [node for number, node in needed.items() if number not in done]
         return found, done
 
-    def _doubtful_methods(self, node: ast.ClassDef) -> list[Function]:
-        """Methods that were never entered, except those that Python or autograd call."""
-        if any(ast.unparse(base).endswith("Function") for base in node.bases):
-            return []
-        methods = [item for item in node.body if isinstance(item, FUNCTIONS) and not self._seen.entered(item)]
-        return [item for item in methods if not item.name.startswith("__")]
-
-    def _may_enter(self, method: Function, node: ast.ClassDef, found: References) -> bool:
-        """Whether code that never ran, or a class related by inheritance, refers to a method."""
-        if method.name in found.unsure:
-            return True
-        return any(method.name in found.of_self.get(relative, ()) for relative in self._families[node.name])
-
     def _reach(self) -> frozenset[str]:
         """Names in code that runs with the inputs, and in functions that it may call."""
         functions = [item for item in self._seen.functions if id(item) not in self.dropped]
@@ -125,12 +115,13 @@ class Reachability:
                 self._collect_body(function, found, True, "")
             waiting = [item for item in functions if id(item) not in done and self._may_call(item, found)]
         attributes = {function.name for function in functions if self._seen.owner(function)}
-        return frozenset(found.variables | (found.names & attributes))
+        unmade = {name for name in self._classes.names if not found.makes(name)}
+        return frozenset((found.variables - unmade) | (found.names & attributes))
 
     def _may_call(self, function: Function, found: References) -> bool:
         owner = self._seen.owner(function)
         if isinstance(owner, ast.ClassDef):
-            return owner.name in found.variables if function.name.startswith("__") else function.name in found.names
+            return found.makes(owner.name) if function.name.startswith("__") else function.name in found.names
         return function.name in found.variables
 
     def _collect(self, node: ast.AST, found: References, ran: bool, owner: str) -> None:
@@ -195,7 +186,7 @@ class Reachability:
         header = (*node.decorator_list, node.args, *([node.returns] if node.returns else []))
         self._collect_header(node, header, found, True, owner)
         entered = self._seen.entered(node)
-        if entered or not owner or node.name.startswith("__") or id(node) in self._wanted:
+        if entered or not owner or id(node) in self._wanted:
             self._collect_body(node, found, entered, owner)
 
     def _collect_body(self, node: Function, found: References, ran: bool, owner: str) -> None:
@@ -204,6 +195,10 @@ class Reachability:
         self._collect_block(node.body, inner, ran, owner)
         found.names |= inner.names
         found.unsure |= inner.unsure
+        inner.uses = Counter(
+            {name: count for name, count in inner.uses.items() if name == "cls" or not bound.binds(name)}
+        )
+        found.add_uses(inner)
         found.variables.update(name for name in inner.variables if not bound.binds(name))
 
     def _collect_block(self, statements: list[ast.stmt], found: References, ran: bool, owner: str) -> None:
@@ -240,14 +235,3 @@ class Reachability:
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return self.doubtful_operands(test.operand)
         return [test]
-
-
-def _families(tree: ast.Module) -> dict[str, set[str]]:
-    """For each class, the classes related to it by inheritance, including itself."""
-    families: dict[str, set[str]] = {}
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef):
-            names = {node.name, *(base.id for base in node.bases if isinstance(base, ast.Name))}
-            family = names.union(*(families.get(name, ()) for name in names))
-            families.update(dict.fromkeys(family, family))
-    return families

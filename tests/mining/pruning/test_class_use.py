@@ -1,0 +1,86 @@
+"""Methods of classes that a reference names without making instances of them."""
+
+import pytest
+
+from tests.mining.pruning.test_pruning import model, pruned
+
+PADDED = """
+class Norm(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+
+    def forward(self, x):
+        return self.linear(x)
+
+
+class Layer(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm = Norm(width)
+
+    @staticmethod
+    def padding(size):
+        return size // 2
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("init", "forward", "left"),
+    [
+        ("self.pad = Layer.padding(2)", "", False),
+        ("self.pad = Layer.padding(2)", "\nif isinstance(x, Layer):\n    x = x(x)", False),
+        ("self.pad = Layer.padding(2)", "\nif x.sum() > 1e6:\n    x = Layer(6)(x)", True),
+        ("self.pad = Layer.padding(2)", "\nif x.sum() > 1e6:\n    x = globals()['Layer'](6)(x)", True),
+    ],
+)
+def test_a_class_that_only_lends_a_function_keeps_nothing_else(init, forward, left):
+    text = pruned(model(f"x = F.pad(x, (self.pad, 0)){forward}\nreturn F.relu(x)", init, top=PADDED))
+    assert "def padding" in text
+    assert ("self.norm = Norm(width)" in text) is left
+    assert ("class Norm" in text) is left
+
+
+CHECKED = """
+class Checked(nn.Module):
+    def check(self, x):
+        {more}raise NotImplementedError
+
+    def forward(self, x):
+        self.check(x)
+        return F.relu(x)
+
+
+class Matrix(Checked):
+    def check(self, x):
+        assert x.dim() == 2
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("forward", "left"),
+    [
+        ("self.layer(x)", False),
+        ("(Checked() if x.sum() > 1e6 else self.layer)(x)", True),
+        ("Checked.check(self.layer, x) if x.sum() > 1e6 else self.layer(x)", True),
+    ],
+)
+def test_a_method_that_every_class_with_instances_overrides_goes(forward, left):
+    text = pruned(model(f"return {forward}", "self.layer = Matrix()", top=CHECKED.format(more="")))
+    assert ("raise NotImplementedError" in text) is left
+    assert "assert x.dim() == 2" in text
+
+
+def test_a_method_of_a_base_stays_where_a_class_with_instances_does_not_override_it():
+    top = CHECKED.format(
+        more="if x.dim() > 8:\n            self.refuse(x)\n        return\n\n    def refuse(self, x):\n        "
+    )
+    text = pruned(model("return self.layer(x)", "self.layer = Checked()", top=top))
+    assert "def refuse" in text
