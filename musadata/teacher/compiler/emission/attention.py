@@ -14,7 +14,6 @@ from musadata.teacher.compiler.emission.tiled import decode_used, partition, til
 from musadata.teacher.compiler.ir.index_formulas import Variable, of
 from musadata.teacher.compiler.ir.scalar import Attended, Choose, Compare, Literal, Scalar, plain
 from musadata.teacher.compiler.lowering.fusion import Kernel
-from musadata.teacher.compiler.lowering.layout import flatten
 
 SIDE = 16  # the 256 threads of a block are a square
 BUSY_BLOCKS = 264  # two for each multiprocessor of a large GPU
@@ -70,8 +69,7 @@ class Attention:
         self.col = self.cols[0].name if len(self.cols) == 1 else "tile_col"
         block = self.block = Block([*names_in(kernel, size_names), self.key.name, self.depth.name, self.row, self.col])
         for flat, axes in ((self.row, self.rows), (self.col, self.cols)):
-            if len(axes) > 1:
-                block.printer.positions[flatten([of(v) for v in axes], [v.extent for v in axes])] = flat
+            block.name_flat(axes, flat)
         self.row_count, self.col_count = count_text(block, self.rows), count_text(block, self.cols)
         self.row_tiles = tile_count(self.row_count, tile.rows)
         self.counters = {name: block.fresh(name) for name in "rcik"}

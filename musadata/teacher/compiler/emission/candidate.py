@@ -27,7 +27,7 @@ from musadata.teacher.compiler.lowering.attention import join_attention
 from musadata.teacher.compiler.lowering.ending_rows import end_rows
 from musadata.teacher.compiler.lowering.fusion import Kernel, group_loops
 from musadata.teacher.compiler.lowering.inlining import inline_pointwise, read_loops, without_repeats
-from musadata.teacher.compiler.lowering.layout import flatten
+from musadata.teacher.compiler.lowering.layout import flat_position, flatten
 from musadata.teacher.compiler.lowering.loop_points import variables_of
 from musadata.teacher.compiler.lowering.shared_axes import parted
 from musadata.teacher.compiler.lowering.splitting import split_long_reductions
@@ -243,8 +243,8 @@ def _viewed_buffer(value: Value) -> Buffer | None:
     if not isinstance(loaded, Load) or loaded.buffer.role != "temporary" or loaded.buffer.dtype != value.dtype:
         return None
     same_size = product(loaded.buffer.shape) == product(value.shape)
-    flat = flatten([of(v) for v in variables], [v.extent for v in variables])
-    return loaded.buffer if same_size and flatten(list(loaded.index), list(loaded.buffer.shape)) == flat else None
+    flat = flat_position(variables)
+    return loaded.buffer if same_size and flatten(loaded.index, loaded.buffer.shape) == flat else None
 
 
 def _cuda_text(shared: SharedKernels) -> str:

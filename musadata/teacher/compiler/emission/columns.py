@@ -6,9 +6,9 @@ from musadata.teacher.compiler.emission.cpp import helpers
 from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish
 from musadata.teacher.compiler.emission.rowwise import WARP, Team, declare_partial, new_block, point_name, work
 from musadata.teacher.compiler.emission.statements import INDEX
-from musadata.teacher.compiler.ir.index_formulas import Index, of
+from musadata.teacher.compiler.ir.index_formulas import Index
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
-from musadata.teacher.compiler.lowering.layout import flatten
+from musadata.teacher.compiler.lowering.layout import flat_position, flatten
 
 
 def emit_columns(kernel: Kernel, size_names: Sequence[str], members: int, *, online: bool) -> EmittedKernel:
@@ -49,8 +49,7 @@ def are_rows(kernel: Kernel) -> bool:
     """Whether what each of neighbouring points reduces lies side by side in memory."""
     return any(
         (not kernel.axes or kernel.axes[-1] in offset.variables)
-        and not (offset - flatten([of(axis) for axis in stage.axes], [axis.extent for axis in stage.axes])).variables
-        & frozenset(stage.axes)
+        and not (offset - flat_position(stage.axes)).variables & frozenset(stage.axes)
         for stage in kernel.reductions
         if stage.axes
         for offset in _offsets(stage)
@@ -59,4 +58,4 @@ def are_rows(kernel: Kernel) -> bool:
 
 def _offsets(stage: Reduce) -> list[Index]:
     """The positions in memory that a stage reads."""
-    return [flatten(list(load.index), list(load.buffer.shape)) for load in stage.value.loads]
+    return [flatten(load.index, load.buffer.shape) for load in stage.value.loads]

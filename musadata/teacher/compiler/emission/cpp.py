@@ -28,7 +28,7 @@ from musadata.teacher.compiler.ir.scalar import (
     same,
 )
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
-from musadata.teacher.compiler.lowering.layout import flatten
+from musadata.teacher.compiler.lowering.layout import flat_position, flatten
 
 ATOM, UNARY, PRODUCT, SUM, RELATION, EQUAL, BOTH, TERNARY = 100, 90, 80, 70, 60, 55, 40, 10
 
@@ -220,7 +220,7 @@ class Printer:
         variables = [axis.variable for axis in used]
         if None in variables and len(used) < len(self.flat[0]):  # an axis that was split
             axes = self.flat[0]
-            return flatten(list(index), list(buffer.shape)) == flatten([of(v) for v in axes], [v.extent for v in axes])
+            return flatten(index, buffer.shape) == flat_position(axes)
         return tuple(variables) == self.flat[0] and all(
             v is not None and v.extent == size for v, size in zip(variables, sizes, strict=True)
         )
@@ -308,7 +308,7 @@ class Printer:
 
 def reshaped(buffer: Buffer, index: tuple[Index, ...]) -> Index | None:
     """The flat position of an element if it takes fewer quotients than the index: the reshaping cancels out."""
-    flat = flatten(list(index), list(buffer.shape))
+    flat = flatten(index, buffer.shape)
     return flat if _quotients(flat) < sum(map(_quotients, index)) else None
 
 

@@ -26,15 +26,21 @@ from musadata.teacher.compiler.emission.tile_operands import (
     VECTORS,
     Operand,
     alignment,
-    flat,
     flat_name,
     load_functions,
+)
+from musadata.teacher.compiler.emission.tiled import (
+    decode_used,
+    depth_of,
+    partition,
+    tile_count,
+    write_batch,
     write_results,
 )
-from musadata.teacher.compiler.emission.tiled import decode_used, depth_of, partition, tile_count, write_batch
 from musadata.teacher.compiler.ir.index_formulas import Variable, product
 from musadata.teacher.compiler.ir.scalar import Load, Scalar
 from musadata.teacher.compiler.lowering.fusion import Kernel
+from musadata.teacher.compiler.lowering.layout import flat_position
 
 BY_WARPS = "larger operand read once, a warp per line"
 BY_THREADS = "larger operand read once, neighbouring lines per thread"
@@ -60,10 +66,9 @@ def can_stream(kernel: Kernel, few: int) -> bool:
     """Whether the operand that does not have the few rows, or columns if `few` is 1, moves in vectors; and, if it does
     so along the depth, the other one as well."""
     stage, parts = kernel.reductions[0], partition(kernel)
-    assert stage.contraction is not None
     if parts is None or not parts[2 - few] or len(stage.axes) != 1 or stage.dtype != "float32":
         return False
-    sides = [side(stage.index, stage.loops) for side in (stage.contraction.left, stage.contraction.right)]
+    sides = stage.operands
     if _memory(sides[1 - few]) not in VECTORS:
         return False
     many = _operand("", sides[1 - few], parts[2 - few], kernel)
@@ -77,8 +82,8 @@ def can_use_fragments(kernel: Kernel, few: int) -> bool:
     """Whether tensor cores multiply what can stream: operands of one half type, the smaller one in vectors along the
     depth, the larger one across it."""
     stage, parts = kernel.reductions[0], partition(kernel)
-    assert stage.contraction is not None and parts is not None
-    sides = [side(stage.index, stage.loops) for side in (stage.contraction.left, stage.contraction.right)]
+    assert parts is not None
+    sides = stage.operands
     small, large = (_operand("", sides[one], parts[1 + one], kernel) for one in (few, 1 - few))
     if large.dtype != small.dtype or large.dtype not in ("float16", "bfloat16") or not small.axes:
         return False
@@ -104,17 +109,15 @@ class _FewRows:
 
     def __init__(self, kernel: Kernel, size_names: Sequence[str], few: int, count: int):
         self.kernel, self.size_names, self.stage, parts = kernel, size_names, kernel.reductions[0], partition(kernel)
-        assert parts is not None and self.stage.contraction is not None
+        assert parts is not None
         self.batch, self.k = parts[0], self.stage.axes[0].name
         own = [self.k, "tile_row", "tile_col", self.stage.local, *_NAMES, *_NAMES_OF_FRAGMENTS]
         self.block = Block([*names_in(kernel, size_names), *own])
         sides = []
-        for side, axes in zip(("left", "right"), parts[1:], strict=True):
-            value = getattr(self.stage.contraction, side)(self.stage.index, self.stage.loops)
+        for side, value, axes in zip(("left", "right"), self.stage.operands, parts[1:], strict=True):
             name, number = flat_name(side, axes) if axes else "", count_text(self.block, axes)
             sides.append(_Side(axes, name, number, _operand(name, value, axes, kernel, number)))
-            if len(axes) > 1:
-                self.block.printer.positions[flat(axes)] = name
+            self.block.name_flat(axes, name)
         self.few, self.many = sides[few], sides[1 - few]
         self.by_fragments = can_use_fragments(kernel, few)
         self.rows = next(size for size in (1, 2, 4, 8, MOST_ROWS) if size >= min(count, MOST_ROWS))
@@ -192,8 +195,7 @@ class _FewRows:
         with block.scope(f"for ({INDEX} start = warp * 16; start < {depth}; start += {step})"):
             block.write(f"const {INDEX} {k} = start + lane % 4 * 4;  // a sum may take the depth in any order")
             block.write("unsigned few_part[4] = {};")
-            block.write("#pragma unroll")
-            with block.scope(f"for (int i = 0; i < {self.rows // 8}; ++i)"):
+            with block.unrolled("i", self.rows // 8):
                 block.write(f"const {INDEX} {few.name} = first_few + lane / 4 + i * 8;")
                 rest = f"{few.name} < {few.count} ? {depth} - {k} : 0"
                 head = len(block.lines)
@@ -203,8 +205,7 @@ class _FewRows:
                 block.write("few_part[i] = few_pairs.x;")
                 block.write("few_part[i + 2] = few_pairs.y;")
             block.write("uint4 many_part[4];")
-            block.write("#pragma unroll")
-            with block.scope("for (int i = 0; i < 4; ++i)"):
+            with block.unrolled("i", 4):
                 rest = f"{k} + i < {depth} ? {many.count} - own_many : 0"
                 block.printer.rename = {k: f"({k} + i)"}
                 at = f"{many.operand.buffer}{self._base_text(replace(many, name='own_many'))} + own_many"
@@ -212,8 +213,7 @@ class _FewRows:
                 block.write(f"const {INDEX} rest = {rest};")
                 block.write(f"many_part[i] = load_eight({at}, rest, aligned);")
             block.write("const unsigned (*words)[4] = reinterpret_cast<const unsigned (*)[4]>(many_part);")
-            block.write("#pragma unroll")
-            with block.scope("for (int i = 0; i < 4; ++i)"):
+            with block.unrolled("i", 4):
                 for place, halves in (("2 * i", "lows"), ("2 * i + 1", "highs")):
                     pairs = (f"{halves}(words[{one}][i], words[{one + 1}][i])" for one in (0, 2))
                     block.write("multiply_fragments(")
@@ -223,11 +223,8 @@ class _FewRows:
         """Warps add up what they have by shared memory; a thread's fragments have eight neighbours of two places."""
         block, many, few = self.block, self.many, self.few
         block.write(f"__shared__ float warp_sums[{_SHARING}][{self.rows}][{_LINES}];")
-        block.write("#pragma unroll")
-        with block.scope(f"for (int i = 0; i < {self.rows // 4}; ++i)"):
-            block.write("#pragma unroll")
-            with block.scope("for (int j = 0; j < 8; ++j)"):
-                block.write("warp_sums[warp][lane / 4 + i / 2 * 8][(lane % 4 * 2 + i % 2) * 8 + j] = sums[j][i];")
+        with block.unrolled("i", self.rows // 4), block.unrolled("j", 8):
+            block.write("warp_sums[warp][lane / 4 + i / 2 * 8][(lane % 4 * 2 + i % 2) * 8 + j] = sums[j][i];")
         block.write("__syncthreads();")
         with block.scope(f"for (int at = threadIdx.x; at < {self.rows * _LINES}; at += {_SHARING * 32})"):
             block.write(f"const {INDEX} {few.name} = first_few + at / {_LINES};")
@@ -274,12 +271,10 @@ class _FewRows:
                         block.write("#pragma unroll")
                         line = f"sums[i][j] += few_tile[{self.k} - start][i] * many_part[j];"
                         block.write(f"for (int j = 0; j < {group}; ++j) {line}")
-        with self._each_row():
-            block.write("#pragma unroll")
-            with block.scope(f"for (int j = 0; j < {group}; ++j)"):
-                block.write(f"const {INDEX} {many.name} = first_many + j;")
-                inside = f"{few.name} < {few.count} && " if few.axes else ""
-                self._write_results(f"{inside}{many.name} < {many.count}", "sums[i][j]")
+        with self._each_row(), block.unrolled("j", group):
+            block.write(f"const {INDEX} {many.name} = first_many + j;")
+            inside = f"{few.name} < {few.count} && " if few.axes else ""
+            self._write_results(f"{inside}{many.name} < {many.count}", "sums[i][j]")
 
     def _write_slice(self, depth: str) -> None:
         """Bring a slice of the few rows to shared memory, as floats."""
@@ -299,8 +294,7 @@ class _FewRows:
 
     @contextmanager
     def _each_row(self, *, position: bool = True) -> Iterator[None]:
-        self.block.write("#pragma unroll")
-        with self.block.scope(f"for (int i = 0; i < {self.rows}; ++i)"):
+        with self.block.unrolled("i", self.rows):
             if position and self.few.axes:
                 self.block.write(f"const {INDEX} {self.few.name} = first_few + i;")
             yield
@@ -319,7 +313,7 @@ class _FewRows:
         """Where an operand's vectors begin; the position over several axes is taken apart only where that is needed."""
         base, depth = side.operand.base, product(axis.extent for axis in self.stage.axes)
         assert base is not None
-        rest = base - flat(side.axes) * depth
+        rest = base - flat_position(side.axes) * depth
         if len(side.axes) < 2 or rest.variables & frozenset(side.axes):
             return f" + {self.block.index(base)}" if base.terms else ""
         more = f" + {self.block.index(rest)}" if rest.terms else ""
@@ -330,5 +324,5 @@ class _FewRows:
         block.printer.rename = {self.stage.local: total}
         with block.scope(f"if ({inside})"):
             head = len(block.lines)
-            write_results(block, self.kernel, self.stage)
+            write_results(block, self.kernel)
             decode_used(block, head, *((side.name, side.axes) for side in (self.few, self.many)))

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from musadata.teacher.compiler.emission.cpp import HELD_ROWS, UNARY, combined_type
 from musadata.teacher.compiler.emission.pointwise import write_store
 from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
-from musadata.teacher.compiler.ir.index_formulas import Index, Variable, of, product
+from musadata.teacher.compiler.ir.index_formulas import Index, Variable, product
 from musadata.teacher.compiler.ir.scalar import Buffer, Choose, Compare, Load, Scalar
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce, Stage, Store
-from musadata.teacher.compiler.lowering.layout import flatten
+from musadata.teacher.compiler.lowering.layout import flat_position, flatten
 
 MOST_HELD = 2  # rows in registers at the same time
 _REDUCED = ("sum", "prod", "max", "min", "fast_max", "argmax", "argmin")
@@ -159,8 +159,7 @@ class HeldRow:
                 length = block.index(self.length)
                 block.write(f"float {four}[4] = {{}};")
                 flat = store.axes[0].name if len(store.axes) == 1 else block.fresh("inner")
-                block.write("#pragma unroll")
-                with block.scope(f"for (int {part} = 0; {part} < 4; ++{part})"):
+                with block.unrolled(part, 4):
                     if self._computes(store):
                         block.write(f"const {INDEX} {flat} = first + {part};")
                     with block.scope(f"if ({flat} < {length})") if self._computes(store) else nullcontext():
@@ -243,8 +242,8 @@ def source_of(load: Load, stage: Stage) -> Source | None:
     """The row of floats that a load goes along as its stage goes along the row."""
     if load.buffer.dtype != "float32" or load.buffer.role == "constant" or load.children or not stage.axes:
         return None
-    along = flatten([of(axis) for axis in stage.axes], [axis.extent for axis in stage.axes])
-    base = flatten(list(load.index), list(load.buffer.shape)) - along
+    along = flat_position(stage.axes)
+    base = flatten(load.index, load.buffer.shape) - along
     return None if base.variables & frozenset(stage.axes) else Source(load.buffer, base)
 
 

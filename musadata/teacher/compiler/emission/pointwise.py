@@ -18,7 +18,7 @@ from musadata.teacher.compiler.emission.statements import INDEX, Block, decode, 
 from musadata.teacher.compiler.ir.index_formulas import ZERO, Index, Variable, of, product
 from musadata.teacher.compiler.ir.scalar import Added, Buffer, Choose, Load, Local, Named, Scalar
 from musadata.teacher.compiler.lowering.fusion import Kernel, Stage, Store
-from musadata.teacher.compiler.lowering.layout import flatten
+from musadata.teacher.compiler.lowering.layout import flat_position, flatten
 from musadata.teacher.compiler.lowering.rewriting import rewrite
 
 THREADS = 256
@@ -168,21 +168,17 @@ def _needs_only(node: Scalar, axes: tuple[Variable, ...], whole: tuple[Variable,
 
 def _joins(buffer: Buffer, index: Sequence[Index], axes: tuple[Variable, ...], whole: tuple[Variable, ...]) -> bool:
     """Whether an element's place is written with the flat position over the axes or over all, or without the axes."""
-    used, flat, prefix = frozenset(axes), _flat(axes), ZERO
+    used, flat, prefix = frozenset(axes), flat_position(axes), ZERO
     if reshaped(buffer, tuple(index)) is not None:
         return not any(_own(position) & used for position in index)
     own = [_own(position) for position in index]
-    if not any(used & one for one in own) or flatten(list(index), list(buffer.shape)) == _flat(whole):
+    if not any(used & one for one in own) or flatten(index, buffer.shape) == flat_position(whole):
         return True
     for place, (position, size) in enumerate(zip(index, buffer.shape, strict=True), 1):
         prefix = prefix * size + position
         if prefix == flat:
             return not any(used & one for one in own[place:])
     return False
-
-
-def _flat(axes: Sequence[Variable]) -> Index:
-    return flatten([of(v) for v in axes], [v.extent for v in axes])
 
 
 def _own(formula: Index) -> frozenset[Variable]:
@@ -198,7 +194,7 @@ def decode_joined(
     if not set(joined) <= set(axes) or not used & set(joined):
         decode(block, flat, axes, used)
         return
-    position = _flat(joined)
+    position = flat_position(joined)
     if joined == axes:
         block.printer.positions[position] = flat
         return
@@ -245,7 +241,7 @@ def turned(kernel: Kernel) -> Turned | None:
 
 
 def _runs_along(buffer: Buffer, index: Sequence[Index], axis: Variable) -> bool:
-    rest = flatten(list(index), list(buffer.shape)) - of(axis)
+    rest = flatten(index, buffer.shape) - of(axis)
     return axis not in rest.variables
 
 

@@ -17,14 +17,12 @@ from musadata.teacher.compiler.emission.tile_operands import (
     Tile,
     alignment,
     count_blocks,
-    flat,
     flat_name,
     load_functions,
     own_names,
     read_operand,
     write_grid,
     write_places,
-    write_results,
     write_slices,
 )
 from musadata.teacher.compiler.emission.tiled import (
@@ -37,6 +35,7 @@ from musadata.teacher.compiler.emission.tiled import (
     write_batch,
     write_depth,
     write_phases,
+    write_results,
 )
 from musadata.teacher.compiler.ir.index_formulas import Variable
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
@@ -172,15 +171,13 @@ def _part(counter: str, share: int, extent: int) -> str:
 def _multiply(block: Block, tile: RegisterTile) -> None:
     """Add the products of the current slice: for each k a column of the left tile times a row of the right one."""
     sides = (("left", "row", tile.thread_rows, tile.rows), ("right", "col", tile.thread_cols, tile.cols))
-    block.write("#pragma unroll")
-    with block.scope(f"for (int k = 0; k < {tile.depth}; ++k)"):
+    with block.unrolled("k", tile.depth):
         block.write(f"float left[{tile.thread_rows}], right[{tile.thread_cols}];")
         for side, line, share, extent in sides:
             place = f"thread_{line}{_part('i', share, extent)}"
             block.write("#pragma unroll")
             block.write(f"for (int i = 0; i < {share}; ++i) {side}[i] = {side}_tile[current][k][{place}];")
-        block.write("#pragma unroll")
-        with block.scope(f"for (int i = 0; i < {tile.thread_rows}; ++i)"):
+        with block.unrolled("i", tile.thread_rows):
             block.write("#pragma unroll")
             block.write(f"for (int j = 0; j < {tile.thread_cols}; ++j) sums[i][j] += left[i] * right[j];")
 
@@ -203,7 +200,7 @@ def _write_results(
         with _result_loop(block, inner):
             place = len(block.lines)
             block.printer.rename = {stage.local: "sums[i][j]"}
-            write_results(block, kernel, stage)
+            write_results(block, kernel)
             decode_used(block, place, (inner[1], inner[2]))
         decode_used(block, head, (outer[1], outer[2]))
 
@@ -212,10 +209,8 @@ def _write_results(
 def _result_loop(block: Block, side: tuple[str, str, tuple[Variable, ...], str, int, int]) -> Iterator[None]:
     """A loop over a thread's rows or columns, as far as they are inside of the result."""
     counter, name, axes, line, share, extent = side
-    block.write("#pragma unroll")
-    with block.scope(f"for (int {counter} = 0; {counter} < {share}; ++{counter})"):
+    with block.unrolled(counter, share):
         block.write(f"const {INDEX} {name} = first_{line} + thread_{line}{_part(counter, share, extent)};")
         block.write(f"if ({name} >= {count_text(block, axes)}) continue;")
-        if len(axes) > 1:
-            block.printer.positions[flat(axes)] = name
+        block.name_flat(axes, name)
         yield

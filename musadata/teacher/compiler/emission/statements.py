@@ -26,6 +26,7 @@ from musadata.teacher.compiler.ir.scalar import (
     Scalar,
     same,
 )
+from musadata.teacher.compiler.lowering.layout import flat_position
 
 LONGEST_TEXT = 72  # an expression that is longer gets a variable of its own
 LONGEST_ASSIGNED = 80  # of a choice, whose operands get variables if it is longer
@@ -95,6 +96,13 @@ class Block:
         self.printer.named, self.printer.positions = named, positions
         self.write("}")
 
+    @contextmanager
+    def unrolled(self, counter: str, count: int | str) -> Iterator[None]:
+        """A loop that is unrolled, since what it goes along is in registers."""
+        self.write("#pragma unroll")
+        with self.scope(f"for (int {counter} = 0; {counter} < {count}; ++{counter})"):
+            yield
+
     def write_thread_loop(self, point: str, stride: bool, write_body: Callable[[], None]) -> None:
         """What a thread does at its own point, or at all points that it strides over."""
         first = f"{INDEX} {point} = blockIdx.x * blockDim.x + threadIdx.x;"
@@ -123,6 +131,11 @@ class Block:
         self.printer.named[id(value)] = text
         if isinstance(value, Named):
             self._results.setdefault(value.name, []).append(value)
+
+    def name_flat(self, axes: Sequence[Variable], name: str) -> None:
+        """Print the flat position over axes by this name from now on, if they are several."""
+        if len(axes) > 1:
+            self.printer.positions[flat_position(axes)] = name
 
     def index(self, index: Index) -> str:
         return self.printer.index(index)

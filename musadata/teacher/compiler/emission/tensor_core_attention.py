@@ -195,8 +195,7 @@ class _OnTensorCores(Attention):
         kind = C_TYPES[self.dtype]
         element = f"{target}[{counter}]" if col else target
         number, beside = self.counters["i"], self.threads // 8  # lines that threads bring at a time
-        block.write("#pragma unroll")
-        with block.scope(f"for (int {number} = 0; {number} < {lines // beside}; ++{number})"):
+        with block.unrolled(number, lines // beside):
             block.write(f"const {INDEX} {place} = threadIdx.x / 8 + {number} * {beside};")
             block.write(f"const {INDEX} {line[0]} = {first} + {place};")
             with block.scope(

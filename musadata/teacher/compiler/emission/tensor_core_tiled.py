@@ -4,8 +4,7 @@ A warp multiplies fragments of 16 x 16 and 16 x 8 elements and keeps the sums of
 pass through shared memory, 16 rows at a time, so that a thread has eight neighbours, which it stores at once.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from musadata.teacher.compiler.emission.cpp import C_TYPES, STORE_EIGHT, SWIZZLE, fragment_functions
@@ -17,12 +16,10 @@ from musadata.teacher.compiler.emission.tile_operands import (
     Operand,
     Tile,
     alignment,
-    flat,
     flat_name,
     load_functions,
     own_names,
     read_operand,
-    results,
     stored_operand,
     write_fetch,
     write_grid,
@@ -33,10 +30,11 @@ from musadata.teacher.compiler.emission.tiled import (
     decode_used,
     longest_first,
     partition,
-    when_inside,
+    results,
     write_batch,
     write_depth,
     write_phases,
+    write_results,
 )
 from musadata.teacher.compiler.ir.scalar import Added, Choose, Load, Scalar
 from musadata.teacher.compiler.lowering.fusion import Kernel, Store
@@ -74,10 +72,7 @@ SMALLEST = SHAPES[-1]
 
 def half_type(kernel: Kernel) -> str:
     """The half type that both operands have, and all results that are not float; "" if there is none."""
-    stage = kernel.reductions[0]
-    assert stage.contraction is not None
-    operands = [side(stage.index, stage.loops) for side in (stage.contraction.left, stage.contraction.right)]
-    return half_type_of(operands, kernel)
+    return half_type_of(kernel.reductions[0].operands, kernel)
 
 
 def half_type_of(operands: Sequence[Scalar], kernel: Kernel) -> str:
@@ -202,8 +197,7 @@ class _OnTensorCores:
             place = f"[line][swizzle(line, {inner} + {steps[1]})]"
             function = "load_fragments" if operand.along_depth else "load_transposed"
             target = f"{operand.side}{'[to]' if two else ''}[{counter}]"
-            block.write("#pragma unroll")
-            with block.scope(f"for (int {counter} = 0; {counter} < {count}; ++{counter})"):
+            with block.unrolled(counter, count):
                 block.write(f"const {INDEX} line = {outer} + {steps[0]};")
                 block.write(f"{function}({target}, &{operand.side}_tile[slice]{place});")
         block.depth -= 1
@@ -245,17 +239,10 @@ class _OnTensorCores:
     def _multiply(self, now: str) -> None:
         """Add the products of the fragments that were loaded; the right ones hold twice eight columns."""
         block, across = self.block, self.tile.fragments[1]
-        with self._each("i", self.tile.fragments[0]), self._each("j", across):
+        with block.unrolled("i", self.tile.fragments[0]), block.unrolled("j", across):
             block.write("multiply_fragments(")
             pair = f"right{now}[j / 2][j % 2 * 2], right{now}[j / 2][j % 2 * 2 + 1]"
             block.write(f"    sums[i][j], left{now}[i], {pair});")
-
-    @contextmanager
-    def _each(self, counter: str, count: int) -> Iterator[None]:
-        """A loop over fragments; unrolled, since they stay in registers."""
-        self.block.write("#pragma unroll")
-        with self.block.scope(f"for (int {counter} = 0; {counter} < {count}; ++{counter})"):
-            yield
 
     def _write_results(self) -> bool:
         """A warp's sums pass through shared memory, then a thread has eight neighbours of a row; whether it stores them
@@ -270,16 +257,15 @@ class _OnTensorCores:
             block.write(f"bool whole = {tests[0]};  // eight elements can be stored at once")
             for test in tests[1:]:
                 block.write(f"whole = whole && {test};")
-        with self._each("i", tile.fragments[0]):
-            with self._each("j", tile.fragments[1]):
+        with block.unrolled("i", tile.fragments[0]):
+            with block.unrolled("j", tile.fragments[1]):
                 for lower in (0, 1):
                     line = f"&results[warp][lane / 4{' + 8' if lower else ''}][j * 8 + lane % 4 * 2]"
                     block.write(f"*reinterpret_cast<float2*>({line}) =")
                     block.write(f"    make_float2(sums[i][j][{2 * lower}], sums[i][j][{2 * lower + 1}]);")
             block.write("__syncwarp();")
             for axes, name in ((self.rows, row), (self.cols, col)):
-                if len(axes) > 1:
-                    block.printer.positions[flat(axes)] = name
+                block.name_flat(axes, name)
             self._write_lines(row, col, vectors)
             block.write("__syncwarp();  // before the next rows take their place")
         return bool(vectors)
@@ -302,19 +288,17 @@ class _OnTensorCores:
                 else:
                     block.write(f"const float sum = {place}[at % {width}];")
                     inner = len(block.lines)
-                    with when_inside(block, self.stage):
-                        for store in results(self.kernel, self.stage):
-                            write_store(block, store)
+                    write_results(block, self.kernel)
                     decode_used(block, inner, (col, self.cols))
                 decode_used(block, head, (row, self.rows))
 
     def _write_eight(self, row: str, col: str, vectors: dict[int, Operand], place: str, count: str) -> None:
         """Eight neighbours of a row: results that can be stored in vectors are, the others one by one."""
-        block, kind, stores = self.block, C_TYPES[self.dtype], results(self.kernel, self.stage)
+        block, kind, stores = self.block, C_TYPES[self.dtype], results(self.kernel)
         names = {number: block.fresh(f"{stores[number].buffer.name}_part") for number in vectors}
         for name in names.values():
             block.write(f"__align__(16) {kind} {name}[8];")
-        with self._each("j", 8):
+        with block.unrolled("j", 8):
             block.write(f"const {INDEX} {col} = first + j;")
             with block.scope(f"if ({col} < {count})"):
                 block.write(f"const float sum = {place}[at % {self.tile.warp_cols} + j];")
@@ -332,7 +316,7 @@ class _OnTensorCores:
         assert self.stage.contraction is not None
         if self.stage.contraction.shared:
             return {}
-        found = {number: self._vector(store) for number, store in enumerate(results(self.kernel, self.stage))}
+        found = {number: self._vector(store) for number, store in enumerate(results(self.kernel))}
         return {number: operand for number, operand in found.items() if operand is not None}
 
     def _vector(self, store: Store) -> Operand | None:

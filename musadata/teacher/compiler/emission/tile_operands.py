@@ -13,9 +13,9 @@ from typing import TypeVar
 
 from musadata.teacher.compiler.emission.cpp import C_TYPES, COPY_EIGHT, LOADS
 from musadata.teacher.compiler.emission.launch import count_text
-from musadata.teacher.compiler.emission.pointwise import stored, write_store
+from musadata.teacher.compiler.emission.pointwise import stored
 from musadata.teacher.compiler.emission.statements import INDEX, Block
-from musadata.teacher.compiler.emission.tiled import BUSY_BLOCKS, decode_used, grid, tile_count, when_inside
+from musadata.teacher.compiler.emission.tiled import BUSY_BLOCKS, decode_used, grid, tile_count
 from musadata.teacher.compiler.ir.index_formulas import (
     ZERO,
     Index,
@@ -27,9 +27,9 @@ from musadata.teacher.compiler.ir.index_formulas import (
     product,
     rename_variables,
 )
-from musadata.teacher.compiler.ir.scalar import Buffer, Load, Local, Scalar
-from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce, Store
-from musadata.teacher.compiler.lowering.layout import flatten
+from musadata.teacher.compiler.ir.scalar import Buffer, Load, Scalar
+from musadata.teacher.compiler.lowering.fusion import Reduce
+from musadata.teacher.compiler.lowering.layout import flat_position, flatten
 
 STAGES = 3  # slices that shared memory holds where copies are asynchronous
 _LONG = 8  # elements side by side: a sector of memory
@@ -98,7 +98,7 @@ class Operand:
         if not isinstance(self.value, Load) or self.value.buffer.dtype != self.dtype or self.value.children:
             return None
         many = VECTORS[self.dtype][1]
-        rest = flatten(list(self.value.index), list(self.value.buffer.shape)) - flat(self.moving)
+        rest = flatten(self.value.index, self.value.buffer.shape) - flat_position(self.moving)
         is_ragged = (product(v.extent for v in self.moving).constant or 0) % many != 0
         return None if is_ragged or rest.variables & frozenset(self.moving) or _strides(rest, many) is None else rest
 
@@ -147,10 +147,6 @@ class Operand:
         return (k, self.line + step) if self.along_depth else (k + step, self.line)
 
 
-def flat(axes: Sequence[Variable]) -> Index:
-    return flatten([of(v) for v in axes], [v.extent for v in axes])
-
-
 def _strides(offset: Index, many: int) -> list[Index] | None:
     """What must be a multiple of `many` for an offset to be one; None if it never is."""
     found: list[Index] = []
@@ -168,10 +164,10 @@ def _walk(value: Scalar, axes: Sequence[Variable]) -> int:
     """How many neighbours along the axes are neighbours in memory, for some tensor that the value is made from."""
     longest = 1
     for load in value.loads:
-        offset = flatten(list(load.index), list(load.buffer.shape))
+        offset = flatten(load.index, load.buffer.shape)
         for first in range(len(axes)):
             own = axes[first:]
-            if not (offset - flat(own)).variables & frozenset(own):
+            if not (offset - flat_position(own)).variables & frozenset(own):
                 longest = max(longest, product(v.extent for v in own).constant or _LONG)
     return longest
 
@@ -265,8 +261,7 @@ def write_slices(
             multiply()
         with block.scope(f"if (next < {depth})"):
             for operand in operands:
-                block.write("#pragma unroll")
-                with block.scope(f"for (int i = 0; i < {operand.steps(tile)}; ++i)"):
+                with block.unrolled("i", operand.steps(tile)):
                     put_away(operand)
         block.write("__syncthreads();  // the next slice is complete, and nobody reads the last one any more")
         block.write("current ^= 1;")
@@ -299,8 +294,7 @@ def _fixed_lines(block: Block, operands: Sequence[Operand]) -> Iterator[None]:
     fixed = [operand for operand in operands if not operand.along_depth]
     for operand in fixed:
         block.write(f"const {INDEX} {operand.axis} = {operand.first} + {operand.line};")
-        if len(operand.axes) > 1:
-            block.printer.positions[flat(operand.axes)] = operand.axis
+        block.name_flat(operand.axes, operand.axis)
     head = len(block.lines)
     yield
     decode_used(block, head, *((operand.axis, operand.axes) for operand in fixed))
@@ -311,15 +305,13 @@ def _fetch(block: Block, tile: Tile, operand: Operand, depth: str, target: str, 
     position = operand.inner[0].name if len(operand.inner) == 1 else "k"
     k, line = operand.place(tile)
     changing = [(position, operand.inner)]
-    block.write("#pragma unroll")
-    with block.scope(f"for (int i = 0; i < {operand.steps(tile)}; ++i)"):
+    with block.unrolled("i", operand.steps(tile)):
         if operand.along_depth:
             block.write(f"const {INDEX} {operand.axis} = {operand.first} + {line};")
             changing.insert(0, (operand.axis, operand.axes))
         block.write(f"const {INDEX} {position} = next + {k};")
         for name, axes in changing:
-            if len(axes) > 1:
-                block.printer.positions[flat(axes)] = name
+            block.name_flat(axes, name)
         if operand.group > 1:
             head = len(block.lines)
             vector = _vector(block, operand, position, depth)
@@ -356,19 +348,6 @@ def _vector(block: Block, operand: Operand, position: str, depth: str) -> str:
     base = f" + {block.index(operand.base)}" if operand.base != ZERO else ""
     block.write(f"const {INDEX} rest = {inside} ? {end} - {at} : 0;")
     return f"{operand.buffer}{base} + {at}, rest, aligned"
-
-
-def write_results(block: Block, kernel: Kernel, stage: Reduce) -> None:
-    """What a kernel stores at the current point, whose sum goes by the name that the printer knows."""
-    with when_inside(block, stage):
-        for store in results(kernel, stage):
-            write_store(block, store)
-
-
-def results(kernel: Kernel, stage: Reduce) -> list[Store]:
-    """What a kernel stores of a contraction: the sum, if it is asked for, and what is made of it."""
-    own = [Store(stage.buffer, (), stage.index, Local(stage.dtype, stage.local))] if stage.buffer is not None else []
-    return [*own, *kernel.stores]
 
 
 def stored_operand(

@@ -18,7 +18,7 @@ from musadata.teacher.compiler.ir.index_formulas import (
     rename_variables,
 )
 from musadata.teacher.compiler.ir.scalar import Choose, Compare, Load, Local, Scalar, within
-from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
+from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce, Store
 from musadata.teacher.compiler.lowering.layout import flatten
 from musadata.teacher.compiler.lowering.rewriting import substitute
 from musadata.teacher.compiler.lowering.shared_axes import dealt
@@ -96,70 +96,13 @@ def _edges(value: Scalar, local: str) -> Iterator[tuple[Index, Index] | None]:
 
 def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_hint: int) -> EmittedKernel:
     """A block per tile of the output; operands pass through shared memory tile by tile."""
-    stage = kernel.reductions[0]
     parts = partition(kernel)
-    assert parts is not None and stage.contraction is not None
-    batch, rows, cols = parts
-    tile = TILE if min(rows_hint, cols_hint) > SMALL_TILE else SMALL_TILE
-    many = _results_per_thread(rows, cols, rows_hint, cols_hint)
+    assert parts is not None
+    many = _results_per_thread(*parts[1:], rows_hint, cols_hint)
     if max(many) > 1:
         return _LongTiles(kernel, size_names, (rows_hint, cols_hint), many).emit()
-    inner_names = [v.name for v in stage.axes]
-    block = Block([*names_in(kernel, size_names), *inner_names, "tile_row", "tile_col", "k", "start", stage.local])
-    row = rows[0].name if len(rows) == 1 else "tile_row"
-    col = cols[0].name if len(cols) == 1 else "tile_col"
-    kind = C_TYPES[stage.dtype]
-    block.write(f"__shared__ {kind} left_tile[{tile}][{tile}];")
-    left, right = (side(stage.index, stage.loops) for side in (stage.contraction.left, stage.contraction.right))
-    crossed = len(cols) == 1 and _runs_along(right, stage.axes)
-    padding = 32 // tile if crossed else 0  # the threads of a warp, which write columns, reach different banks
-    block.write(f"__shared__ {kind} right_tile[{tile}][{tile + padding}];")
-    row_block, col_block = longest_first(rows_hint, cols_hint, along_x(block, stage, batch))
-    block.write(f"const {INDEX} {row} = {row_block} * {tile} + threadIdx.y;")
-    block.write(f"const {INDEX} {col} = {col_block} * {tile} + threadIdx.x;")
-    loaded_col = block.fresh(f"loaded_{col}") if crossed else col
-    if crossed:
-        block.write(
-            f"const {INDEX} {loaded_col} = {col_block} * {tile} + threadIdx.y;  // whose neighbours lie along k"
-        )
-    write_batch(block, batch, along_x(block, stage, batch))
-    write_phases(block, stage)
-    rows_text, cols_text = count_text(block, rows), count_text(block, cols)
-    for flat, axes in ((row, rows), (col, cols)):
-        if len(axes) > 1:
-            block.printer.positions[flatten([of(v) for v in axes], [v.extent for v in axes])] = flat
-    head = len(block.lines)
-    block.write()
-    taken = {buffer.name for buffer in (*kernel.inputs, *kernel.outputs)}
-    local = "accumulator" if "accumulator" not in taken else "accumulated"
-    block.printer.rename = {stage.local: local}
-    block.write(f"{kind} {local} = {number_text(0, stage.dtype)};")
-    depth_text = depth_of(block, stage)
-    with block.scope(f"for ({INDEX} start = 0; start < {depth_text}; start += {tile})"):
-        across = "threadIdx.y", "threadIdx.x"
-        _load_tile(block, "left_tile", across, left, stage, f"{row} < {rows_text}", depth_text)
-        if crossed:
-            block.printer.rename |= {col: loaded_col}
-            _load_tile(block, "right_tile", across[::-1], right, stage, f"{loaded_col} < {cols_text}", depth_text)
-            del block.printer.rename[col]
-        else:
-            _load_tile(block, "right_tile", across, right, stage, f"{col} < {cols_text}", depth_text)
-        block.write("__syncthreads();")
-        block.write("#pragma unroll")
-        with block.scope(f"for (int k = 0; k < {tile}; ++k)"):
-            block.write(f"{local} += left_tile[threadIdx.y][k] * right_tile[k][threadIdx.x];")
-        block.write("__syncthreads();  // before the tiles are overwritten")
-    block.write()
-    with block.scope(f"if ({row} < {rows_text} && {col} < {cols_text})"), when_inside(block, stage):
-        if stage.buffer is not None:
-            place = block.printer.offset(stage.buffer, stage.index)
-            block.write(f"{stage.buffer.name}[{place}] = {local};")
-        for store in kernel.stores:
-            write_store(block, store)
-    decode_used(block, head, (row, rows), (col, cols))
-    blocks = grid(block, batch, stage, tile_count(rows_text, tile), tile_count(cols_text, tile), row_block)
-    setup = (f"const dim3 threads({tile}, {tile});", f"const dim3 blocks({', '.join(blocks)});")
-    return finish(kernel, TILED, block, setup, size_names)
+    side = TILE if min(rows_hint, cols_hint) > SMALL_TILE else SMALL_TILE
+    return _Tiles(kernel, size_names, (rows_hint, cols_hint), side).emit()
 
 
 def _results_per_thread(
@@ -174,106 +117,171 @@ def _results_per_thread(
     return (many, 1) if axes is rows else (1, many)
 
 
-class _LongTiles:
-    """Tiles of 16 rows and several times 16 columns, or the other way round: a thread has one result in each 16."""
+class _Tiles:
+    """The kernel under construction: tiles of as many rows as columns, with a thread for each result."""
 
-    def __init__(self, kernel: Kernel, size_names: Sequence[str], hints: tuple[int, int], many: tuple[int, int]):
+    schedule = TILED
+    own_names: tuple[str, ...] = ("tile_row", "tile_col", "k", "start")
+
+    def __init__(self, kernel: Kernel, size_names: Sequence[str], hints: tuple[int, int], side: int):
         self.kernel, self.size_names, self.stage, parts = kernel, size_names, kernel.reductions[0], partition(kernel)
-        assert parts is not None and self.stage.contraction is not None
+        assert parts is not None
         self.batch, self.rows, self.cols = parts
-        self.many, self.by_rows = max(many), many[0] > 1
-        own = ["tile_row", "tile_col", "first", "i", "k", "start", "accumulators", *(v.name for v in self.stage.axes)]
-        self.block = Block([*names_in(kernel, size_names), *own, self.stage.local])
+        self.side, self.high, self.wide = side, side, side
+        inner = [v.name for v in self.stage.axes]
+        self.block = Block([*names_in(kernel, size_names), *inner, *self.own_names, self.stage.local])
         self.row = self.rows[0].name if len(self.rows) == 1 else "tile_row"
         self.col = self.cols[0].name if len(self.cols) == 1 else "tile_col"
-        shared = along_x(self.block, self.stage, self.batch)
-        self.row_block, self.col_block = longest_first(*hints, shared)
-        contraction, stage = self.stage.contraction, self.stage
-        self.left, self.right = (side(stage.index, stage.loops) for side in (contraction.left, contraction.right))
-        self.crossed = len(self.cols) == 1 and _runs_along(self.right, stage.axes)
+        self.row_block, self.col_block = longest_first(*hints, along_x(self.block, self.stage, self.batch))
+        self.left, self.right = self.stage.operands
+        self.crossed = len(self.cols) == 1 and _runs_along(self.right, self.stage.axes)
 
     def emit(self) -> EmittedKernel:
-        block, kind = self.block, C_TYPES[self.stage.dtype]
-        high, wide = (TILE * self.many, TILE) if self.by_rows else (TILE, TILE * self.many)
-        block.write(f"__shared__ {kind} left_tile[{high}][{TILE}];")
-        block.write(f"__shared__ {kind} right_tile[{TILE}][{wide + 32 // TILE * self.crossed}];")
-        row_first, col_first = f"{self.row_block} * {high}", f"{self.col_block} * {wide}"
+        """Bring tiles of both operands, multiply them, and store what is made of the sums."""
+        block, side, kind = self.block, self.side, C_TYPES[self.stage.dtype]
+        padding = 32 // side if self.crossed else 0  # threads of a warp, which write columns, reach different banks
+        block.write(f"__shared__ {kind} left_tile[{self.high}][{side}];")
+        block.write(f"__shared__ {kind} right_tile[{side}][{self.wide + padding}];")
+        self._write_positions(f"{self.row_block} * {self.high}", f"{self.col_block} * {self.wide}")
+        write_batch(block, self.batch, along_x(block, self.stage, self.batch))
+        write_phases(block, self.stage)
+        rows, cols = count_text(block, self.rows), count_text(block, self.cols)
+        block.name_flat(self.rows, self.row)
+        block.name_flat(self.cols, self.col)
+        head = len(block.lines)
+        block.write()
+        total = self._write_sums(kind)
+        depth = depth_of(block, self.stage)
+        with block.scope(f"for ({INDEX} start = 0; start < {depth}; start += {side})"):
+            self._load(rows, cols, depth)
+            block.write("__syncthreads();")
+            self._multiply(kind, total)
+            block.write("__syncthreads();  // before the tiles are overwritten")
+        block.write()
+        block.printer.rename = {self.stage.local: total}
+        with self._each_result(), block.scope(f"if ({self.row} < {rows} && {self.col} < {cols})"):
+            write_results(block, self.kernel)
+        decode_used(block, head, (self.row, self.rows), (self.col, self.cols))
+        counts = tile_count(rows, self.high), tile_count(cols, self.wide)
+        blocks = grid(block, self.batch, self.stage, *counts, self.row_block)
+        setup = (f"const dim3 threads({side}, {side});", f"const dim3 blocks({', '.join(blocks)});")
+        return finish(self.kernel, self.schedule, block, setup, self.size_names)
+
+    def _write_positions(self, row_first: str, col_first: str) -> None:
+        block = self.block
+        block.write(f"const {INDEX} {self.row} = {row_first} + threadIdx.y;")
+        block.write(f"const {INDEX} {self.col} = {col_first} + threadIdx.x;")
+        self.loaded_col = block.fresh(f"loaded_{self.col}") if self.crossed else self.col
+        if self.crossed:
+            loaded = f"const {INDEX} {self.loaded_col} = {col_first} + threadIdx.y;"
+            block.write(f"{loaded}  // whose neighbours lie along k")
+
+    def _write_sums(self, kind: str) -> str:
+        """Declare what a thread's sums are in, and say how one is called."""
+        taken = {buffer.name for buffer in (*self.kernel.inputs, *self.kernel.outputs)}
+        local = "accumulator" if "accumulator" not in taken else "accumulated"
+        self.block.write(f"{kind} {local} = {number_text(0, self.stage.dtype)};")
+        return local
+
+    def _load(self, rows: str, cols: str, depth: str) -> None:
+        """Bring the elements of both tiles that are a thread's own."""
+        self._load_left(("threadIdx.y", "threadIdx.x"), rows, depth)
+        across = ("threadIdx.x", "threadIdx.y") if self.crossed else ("threadIdx.y", "threadIdx.x")
+        self._load_right(across, cols, depth, self.loaded_col)
+
+    def _load_left(self, place: tuple[str, str], rows: str, depth: str) -> None:
+        _load_tile(self.block, "left_tile", place, self.left, self.stage, f"{self.row} < {rows}", depth)
+
+    def _load_right(self, place: tuple[str, str], cols: str, depth: str, column: str) -> None:
+        """`column` is the name of the column that is loaded."""
+        self.block.printer.rename = {self.col: column} if column != self.col else None
+        _load_tile(self.block, "right_tile", place, self.right, self.stage, f"{column} < {cols}", depth)
+        self.block.printer.rename = None
+
+    def _multiply(self, kind: str, total: str) -> None:
+        with self.block.unrolled("k", self.side):
+            self.block.write(f"{total} += left_tile[threadIdx.y][k] * right_tile[k][threadIdx.x];")
+
+    @contextmanager
+    def _each_result(self) -> Iterator[None]:
+        """A thread's results, at whose rows and columns the statements inside are."""
+        yield
+
+
+class _LongTiles(_Tiles):
+    """Tiles of 16 rows and several times 16 columns, or the other way round: a thread has one result in each 16."""
+
+    schedule = TILED_LONG
+    own_names = ("tile_row", "tile_col", "first", "i", "k", "start", "accumulators")
+
+    def __init__(self, kernel: Kernel, size_names: Sequence[str], hints: tuple[int, int], many: tuple[int, int]):
+        super().__init__(kernel, size_names, hints, TILE)
+        self.many, self.by_rows = max(many), many[0] > 1
+        self.high, self.wide = (TILE * number for number in many)
+
+    def _write_positions(self, row_first: str, col_first: str) -> None:
+        block = self.block
         block.write(f"const {INDEX} first = {row_first if self.by_rows else col_first};")
         if self.by_rows:
             block.write(f"const {INDEX} {self.col} = {col_first} + threadIdx.x;")
         else:
             block.write(f"const {INDEX} {self.row} = {row_first} + threadIdx.y;")
-        write_batch(block, self.batch, along_x(block, self.stage, self.batch))
-        write_phases(block, self.stage)
-        rows, cols = count_text(block, self.rows), count_text(block, self.cols)
-        for name, axes in ((self.row, self.rows), (self.col, self.cols)):
-            if len(axes) > 1:
-                block.printer.positions[flatten([of(v) for v in axes], [v.extent for v in axes])] = name
-        head = len(block.lines)
-        block.write()
-        block.write(f"{kind} accumulators[{self.many}] = {{}};")
-        depth = depth_of(block, self.stage)
-        with block.scope(f"for ({INDEX} start = 0; start < {depth}; start += {TILE})"):
-            self._load(rows, cols, depth)
-            block.write("__syncthreads();")
-            self._multiply(kind)
-            block.write("__syncthreads();  // before the tiles are overwritten")
-        block.write()
-        name, place = (self.row, "threadIdx.y") if self.by_rows else (self.col, "threadIdx.x")
-        block.printer.rename = {self.stage.local: "accumulators[i]"}
-        guard = f"if ({self.row} < {rows} && {self.col} < {cols})"
-        with self._each(name, place), block.scope(guard), when_inside(block, self.stage):
-            if self.stage.buffer is not None:
-                offset = block.printer.offset(self.stage.buffer, self.stage.index)
-                block.write(f"{self.stage.buffer.name}[{offset}] = accumulators[i];")
-            for store in self.kernel.stores:
-                write_store(block, store)
-        decode_used(block, head, (self.row, self.rows), (self.col, self.cols))
-        counts = tile_count(rows, high), tile_count(cols, wide)
-        blocks = grid(block, self.batch, self.stage, *counts, self.row_block)
-        setup = (f"const dim3 threads({TILE}, {TILE});", f"const dim3 blocks({', '.join(blocks)});")
-        return finish(self.kernel, TILED_LONG, block, setup, self.size_names)
+
+    def _write_sums(self, kind: str) -> str:
+        self.block.write(f"{kind} accumulators[{self.many}] = {{}};")
+        return "accumulators[i]"
+
+    @contextmanager
+    def _each_result(self) -> Iterator[None]:
+        with self._each(*((self.row, "threadIdx.y") if self.by_rows else (self.col, "threadIdx.x"))):
+            yield
 
     @contextmanager
     def _each(self, name: str, place: str) -> Iterator[None]:
         """A loop over the results of a thread on the side that has several."""
-        self.block.write("#pragma unroll")
-        with self.block.scope(f"for (int i = 0; i < {self.many}; ++i)"):
+        with self.block.unrolled("i", self.many):
             self.block.write(f"const {INDEX} {name} = first + {place} + i * {TILE};")
             yield
 
     def _load(self, rows: str, cols: str, depth: str) -> None:
         block, y, x = self.block, "threadIdx.y", "threadIdx.x"
-        if self.by_rows:
-            with self._each(self.row, y):
-                left_place = f"{y} + i * {TILE}", x
-                _load_tile(block, "left_tile", left_place, self.left, self.stage, f"{self.row} < {rows}", depth)
-        else:
-            _load_tile(block, "left_tile", (y, x), self.left, self.stage, f"{self.row} < {rows}", depth)
         along, across = (x, y) if self.crossed else (y, x)  # of the right tile; neighbours in memory lie along x
         if not self.by_rows:
+            self._load_left((y, x), rows, depth)
             with self._each(self.col, across):
-                right_place = along, f"{across} + i * {TILE}"
-                _load_tile(block, "right_tile", right_place, self.right, self.stage, f"{self.col} < {cols}", depth)
+                self._load_right((along, f"{across} + i * {TILE}"), cols, depth, self.col)
             return
+        with self._each(self.row, y):
+            self._load_left((f"{y} + i * {TILE}", x), rows, depth)
+        loaded = self.col
         if self.crossed:
             loaded = block.fresh(f"loaded_{self.col}")
             block.write(f"const {INDEX} {loaded} = {self.col} - {x} + {y};  // whose neighbours lie along k")
-            block.printer.rename = {self.col: loaded}
-        column = (block.printer.rename or {}).get(self.col, self.col)
-        _load_tile(block, "right_tile", (along, across), self.right, self.stage, f"{column} < {cols}", depth)
-        block.printer.rename = None
+        self._load_right((along, across), cols, depth, loaded)
 
-    def _multiply(self, kind: str) -> None:
+    def _multiply(self, kind: str, total: str) -> None:
         block = self.block
         left, right = "left_tile[threadIdx.y{}][k]", "right_tile[k][threadIdx.x{}]"
         shared, own = (right, left) if self.by_rows else (left, right)
-        block.write("#pragma unroll")
-        with block.scope(f"for (int k = 0; k < {TILE}; ++k)"):
+        with block.unrolled("k", TILE):
             block.write(f"const {kind} factor = {shared.format('')};")
             block.write("#pragma unroll")
             step = own.format(f" + i * {TILE}")
-            block.write(f"for (int i = 0; i < {self.many}; ++i) accumulators[i] += factor * {step};")
+            block.write(f"for (int i = 0; i < {self.many}; ++i) {total} += factor * {step};")
+
+
+def write_results(block: Block, kernel: Kernel) -> None:
+    """What a kernel stores at the current point, whose sum goes by the name that the printer knows."""
+    with when_inside(block, kernel.reductions[0]):
+        for store in results(kernel):
+            write_store(block, store)
+
+
+def results(kernel: Kernel) -> list[Store]:
+    """What a kernel stores of a contraction: the sum, if it is asked for, and what is made of it."""
+    stage = kernel.reductions[0]
+    own = [Store(stage.buffer, (), stage.index, Local(stage.dtype, stage.local))] if stage.buffer is not None else []
+    return [*own, *kernel.stores]
 
 
 def longest_first(rows: int, cols: int, shared: str = "") -> tuple[str, str]:
@@ -306,8 +314,7 @@ def write_phases(block: Block, stage: Reduce) -> None:
     if stage.contraction is None:
         return
     shared, counts = frozenset(stage.contraction.shared), {axis.extent: axis.name for axis in stage.axes}
-    operands = [side(stage.index, stage.loops) for side in (stage.contraction.left, stage.contraction.right)]
-    formulas = [formula for operand in operands for node in operand.walk() for formula in node.formulas]
+    formulas = [formula for operand in stage.operands for node in operand.walk() for formula in node.formulas]
     for formula in (*counts, *formulas):
         for atom in reversed(list(formula.atoms())):
             found = of(atom)
@@ -360,7 +367,7 @@ def _runs_along(value: Scalar, axes: Sequence[Variable]) -> bool:
     """Whether neighbours along the only axis of a sum are neighbours in memory."""
     if len(axes) != 1 or not isinstance(value, Load) or value.children:
         return False
-    return ((axes[0],), 1) in flatten(list(value.index), list(value.buffer.shape)).terms
+    return ((axes[0],), 1) in flatten(value.index, value.buffer.shape).terms
 
 
 def _load_tile(

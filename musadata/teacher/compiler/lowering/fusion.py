@@ -49,6 +49,12 @@ class Reduce:
     dtype: str
     contraction: Contraction | None
 
+    @property
+    def operands(self) -> tuple[Scalar, Scalar]:
+        """The factors of a contraction at the current point: left and right."""
+        assert self.contraction is not None
+        return self.contraction.left(self.index, self.loops), self.contraction.right(self.index, self.loops)
+
 
 @dataclass(frozen=True, eq=False)
 class Store:

@@ -1,6 +1,6 @@
 """Lowering of operators that only move elements: every one is a change of the index."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 
 from musadata.teacher.compiler.ir.index_formulas import (
@@ -8,10 +8,12 @@ from musadata.teacher.compiler.ir.index_formulas import (
     ZERO,
     Index,
     Operation,
+    Variable,
     as_index,
     divide,
     maximum,
     minimum,
+    of,
     product,
 )
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
@@ -59,7 +61,7 @@ def reshape_index(index: Indices, shape: Indices, source: Indices) -> Indices:
     return tuple(found)
 
 
-def flatten(index: list[Index], shape: list[Index]) -> Index:
+def flatten(index: Sequence[Index], shape: Sequence[Index]) -> Index:
     """The row-major position of an index; of one that was taken apart, the position that it was taken from."""
     flat = ZERO
     for position, size in zip(index, shape, strict=True):
@@ -73,6 +75,11 @@ def flatten(index: list[Index], shape: list[Index]) -> Index:
         else:
             flat = flat * size + position
     return flat
+
+
+def flat_position(axes: Sequence[Variable]) -> Index:
+    """The flat position over some axes."""
+    return flatten([of(axis) for axis in axes], [axis.extent for axis in axes])
 
 
 @rule("permute", "transpose", "t", "numpy_T")
@@ -263,7 +270,7 @@ def _roll(c: Call) -> Results:
     def change(index: Indices) -> Indices:
         if not dims:
             total = product(source.shape)
-            flat = rolled(flatten(list(index), list(source.shape)), shifts[0], total)
+            flat = rolled(flatten(index, source.shape), shifts[0], total)
             return reshape_index((flat,), (total,), source.shape)
         inner = list(index)
         for shift, dim in zip(shifts, dims, strict=True):

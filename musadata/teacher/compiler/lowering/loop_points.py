@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from musadata.teacher.compiler.ir.index_formulas import ONE, ZERO, Index, Opaque, Operation, Variable, of, product
 from musadata.teacher.compiler.ir.program import Indices, Loop
 from musadata.teacher.compiler.ir.scalar import Scalar
-from musadata.teacher.compiler.lowering.layout import flatten
+from musadata.teacher.compiler.lowering.layout import flat_position, flatten
 from musadata.teacher.compiler.lowering.rewriting import substitute
 
 
@@ -79,7 +79,7 @@ def point(
         return None
     flat = flatten([change[v] for v in group_axes], [v.extent for v in group_axes])
     mine = [w for v in group_axes for w in _by_stride(change[v])]
-    if flat != flatten([of(v) for v in mine], [v.extent for v in mine]):
+    if flat != flat_position(mine):
         return None
     if product(v.extent for v in mine) != product(v.extent for v in group_axes):
         return None  # a concatenation reads a part of its rows there and has more

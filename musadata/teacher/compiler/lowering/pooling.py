@@ -66,7 +66,7 @@ def _position(window: "_Window", offsets: Value, index: Indices) -> Scalar:
         rest, loop = divide(rest, size)
         loops.insert(0, loop)
     place, _ = window.place(index, (rest, *loops))
-    return Formula("int64", flatten(list(place[-window.rank :]), list(window.source.shape[-window.rank :])))
+    return Formula("int64", flatten(place[-window.rank :], window.source.shape[-window.rank :]))
 
 
 class _Window:

@@ -96,7 +96,7 @@ def _is_along_depth(loop: Loop, depth: Index, of_right: bool) -> bool:
     inner = of(Variable("k", depth))
     axes, _ = variables_of(loop.names, loop.shape)
     value = (loop.contraction.right if of_right else loop.contraction.left)(axes, (inner,))
-    offsets = [flatten(list(load.index), list(load.buffer.shape)) for load in value.loads]
+    offsets = [flatten(load.index, load.buffer.shape) for load in value.loads]
     return any(not (offset - inner).variables & inner.variables for offset in offsets)
 
 
@@ -193,8 +193,8 @@ def _has_rows(loop: Loop, sizes: Mapping[str, int]) -> bool:
     inner, variables = variables_of(tuple(f"{name}_inner" for name in loop.reduction.names), extents)
     if len(variables) != len(extents):
         return False
-    flat = flatten(list(inner), list(extents))
-    places = (flatten(list(load.index), list(load.buffer.shape)) for load in loop.body(axes, inner).loads)
+    flat = flatten(inner, extents)
+    places = (flatten(load.index, load.buffer.shape) for load in loop.body(axes, inner).loads)
     return any((place - flat).variables & frozenset(variables) for place in places)
 
 
