@@ -107,6 +107,9 @@ def _go_on(
             if attempts:
                 raise CutShort(attempts, failure) from failure
             raise
+        if answer.reasoning and turn == 1:  # as if it had been asked with the analysis that leads to it
+            question = render_generation(task, annotation.traces, answer.reasoning)
+            request = replace(request, messages=question, reasoning=answer.reasoning)
         verdict = judge(task, annotation, answer)
         attempts.append(Attempt(request, answer, verdict))
         if verdict.accepted or verdict.error_class is ErrorClass.INFRA:  # nothing was said that could be repaired

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -52,7 +53,7 @@ class CompilerTeacher:
             CannotAnswer: the reference cannot be traced, or holds an operator that has no lowering.
         """
         if request.kind is RequestKind.REASON:
-            return Answer(render_steps(write_reasoning(request.task, request.traces, self._different(request))))
+            return Answer(render_steps(write_reasoning(request.task, request.traces, self._planned(request))))
         if request.kind is RequestKind.TEST:
             return Answer(f"```python\n{write_unit_test(request.task, request.traces)}```\n")
         try:
@@ -68,15 +69,19 @@ class CompilerTeacher:
             candidate_set = self._candidate_set(Request(RequestKind.GENERATE, task, tuple(traces), ()))
             yield from ((source, kind.name) for source, kind in candidate_set.mutants())
 
-    def _different(self, request: Request) -> tuple[Candidate, ...]:
-        """The candidates of a task, which have the same kernels in different schedules; none without a lowering."""
+    def _planned(self, request: Request) -> Candidate | None:
+        """The candidate of the request's sample, without a fault; none without a lowering."""
         with suppress(Unsupported):
-            return self._candidate_set(request).different()
-        return ()
+            return self._candidate_set(request).candidate(request.sample)
+        return None
 
     def _generate(self, request: Request) -> Answer:
+        """A candidate. Where an analysis was given, that of another sample, the answer's own comes with it."""
         attempt = self._conversation(request)[0]
-        return _answer(describe(attempt.candidate), attempt)
+        answer = _answer(describe(attempt.candidate), attempt)
+        if not request.reasoning:
+            return answer
+        return replace(answer, reasoning=write_reasoning(request.task, request.traces, attempt.candidate))
 
     def _repair(self, request: Request) -> Answer:
         conversation, turn = self._conversation(request), request.turn - 1

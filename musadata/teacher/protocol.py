@@ -69,6 +69,7 @@ class Answer:
         server: address of the server that answered.
         served_model: the model and its revision, as the server reports them.
         teacher: the name of the teacher that answered, where several are asked.
+        reasoning: the six steps to this answer, where the teacher knows better ones than it was given.
     """
 
     text: str
@@ -81,6 +82,7 @@ class Answer:
     server: str = ""
     served_model: str = ""
     teacher: str = ""
+    reasoning: tuple[ReasoningStep, ...] = ()
 
     def provenance(self) -> dict[str, Any]:
         """The columns that rows made of this answer have in common."""

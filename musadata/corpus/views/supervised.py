@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from musadata.corpus.views.answers import Prompt, Sampled, different, list_conversations
 from musadata.records import SCHEMA_VERSION, Annotation, Candidate, Task, Trajectory
 from musadata.rows import content_id
-from musadata.teacher.prompts import quote_answers, render_generation, render_reasoning, render_steps
+from musadata.teacher.prompts import STEPS, heading, quote_answers, render_generation, render_reasoning, render_steps
 from musadata.training_rows import ChatMessage, RftRow, SftRow
 
 REASONING = "reasoning"
@@ -22,8 +22,9 @@ def answer_rows(
 
     `reasoning`: facts to the six steps, where the traces bear all of them out and the facts that the prompt shows are
     enough (`names_beyond`). `generation`: facts and analysis to an
-    accepted answer. `reasoned`: facts to the analysis followed by an accepted answer, which is what a model without a
-    teacher at its side has to do; its program is another one than that of `generation` where there is a second.
+    accepted answer. `reasoned`: facts to the analysis followed by an accepted answer that follows it, which is what a
+    model without a teacher at its side has to do; its program is another one than that of `generation` where there is a
+    second.
     `repair`: answers that failed, the verifier's feedback on each, and the accepted answer.
     """
     conversations = list_conversations(candidates, trajectories)
@@ -32,15 +33,32 @@ def answer_rows(
     if teaches:
         question = render_reasoning(task, annotation.traces)
         rows.append(make_sft(task, REASONING, question, render_steps(annotation.reasoning), annotation.teacher))
-    chosen = choose_first_answers(conversations)
-    for one in chosen[:1]:
-        rows.append(_from_answer(task, "generation", one))
-    for one in chosen[:2][-1:] if teaches else ():
+    if generation := _choose_generation(annotation, conversations):
+        rows.append(_from_answer(task, "generation", generation))
+    for one in _choose_reasoned(annotation, conversations) if teaches else ():
         question = render_generation(task, annotation.traces)
         completion = f"{render_steps(annotation.reasoning)}\n\n{one.text}"
         rows.append(make_sft(task, "reasoned", question, completion, one.candidate.teacher, one.candidate))
     repaired = [answers[-1] for answers in conversations if answers[-1].is_target and not answers[-1].is_first]
     return [*rows, *(_from_answer(task, "repair", one) for one in different(repaired, _program))]
+
+
+def _choose_reasoned(annotation: Annotation, conversations: Sequence[Sequence[Sampled]]) -> list[Sampled]:
+    """An accepted answer that was not asked for with another analysis than the annotation's: the second that was kept,
+    if it is one."""
+    chosen, steps = choose_first_answers(conversations), render_steps(annotation.reasoning)
+    asked = {one.candidate.candidate_id: one.prompt[-1].content for one in _accepted(conversations)}
+    fitting = {number for number, text in asked.items() if steps in text or heading(STEPS[0]) not in text}
+    ordered = [*chosen[1:2], *chosen[:1], *_accepted(conversations)]
+    return [one for one in ordered if one.candidate.candidate_id in fitting][:1]
+
+
+def _choose_generation(annotation: Annotation, conversations: Sequence[Sequence[Sampled]]) -> Sampled | None:
+    """The first answer that was kept and is not that of `reasoned`, if there is one."""
+    chosen = choose_first_answers(conversations)
+    reasoned = [one.candidate.candidate_id for one in _choose_reasoned(annotation, conversations)]
+    others = [one for one in chosen if one.candidate.candidate_id not in reasoned]
+    return next(iter([*others, *chosen]), None)
 
 
 def names_beyond(task: Task, annotation: Annotation) -> list[str]:
@@ -56,9 +74,14 @@ def names_beyond(task: Task, annotation: Annotation) -> list[str]:
 
 def choose_first_answers(conversations: Sequence[Sequence[Sampled]]) -> list[Sampled]:
     """The accepted answers to the first question that differ: those that were kept, or one if none of them was."""
-    first = [answers[0] for answers in conversations if answers[0].is_target and answers[0].is_first]
+    first = _accepted(conversations)
     kept = [one for one in first if one.candidate.kept]
     return different(kept or first[:1], _program)
+
+
+def _accepted(conversations: Sequence[Sequence[Sampled]]) -> list[Sampled]:
+    """The accepted answers to the first question."""
+    return [answers[0] for answers in conversations if answers[0].is_target and answers[0].is_first]
 
 
 def _program(answer: Sampled) -> str:
@@ -104,7 +127,8 @@ def rft_rows(
 
     They are those that were kept because they differ, without the one that `sft` has as `generation`.
     """
-    chosen = choose_first_answers(list_conversations(candidates, trajectories))
+    conversations = list_conversations(candidates, trajectories)
+    generation = _choose_generation(annotation, conversations)
     return [
         RftRow(
             rft_id=content_id("rft", task.task_id, one.candidate.candidate_id, one.prompt, one.message),
@@ -123,5 +147,6 @@ def rft_rows(
             reward_speed=one.candidate.reward_speed,
             speedup=one.candidate.speedup,
         )
-        for one in chosen[1:]
+        for one in choose_first_answers(conversations)
+        if one != generation
     ]

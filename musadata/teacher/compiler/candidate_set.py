@@ -109,15 +109,6 @@ class CandidateSet:
             raise Unsupported("candidate too long to be read")
         return self._built[number % len(self._built)]
 
-    def different(self) -> tuple[Candidate, ...]:
-        """All honest candidates.
-
-        Raises:
-            Unsupported: as `candidate`.
-        """
-        self.candidate(len(PLANS))
-        return tuple(self._built)
-
     def _next_plan(self) -> Plan | None:
         """The next plan to try: shorter ones where all others make candidates that are too long to be read."""
         plan = next(self._plans, None)

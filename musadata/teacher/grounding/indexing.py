@@ -37,8 +37,8 @@ def judge_formulas(view: View) -> Iterator[Claim]:
             continue  # a thread's own place
         if re.search(r"lane|warp|tid|thread|block|pid|grid", text, re.IGNORECASE):
             continue  # a thread's own place
-        if _is_coordinate(view, at):
-            continue
+        if _is_coordinate(view, at) or re.search(r"[/%] *\(? *$", view.before(at, 5)):
+            continue  # a divisor is no offset
         steps, split = linear_steps(text), split_steps(text)
         if split:
             yield from _split(view, at, text, *split)

@@ -28,11 +28,11 @@ _WRITERS = {
 
 
 def write_reasoning(
-    task: Task, traces: Sequence[Trace], candidates: Sequence[Candidate] = ()
+    task: Task, traces: Sequence[Trace], candidate: Candidate | None = None
 ) -> tuple[ReasoningStep, ...]:
-    """The six steps for a task and the kernels that its candidates share; without any, for a plan made from the trace.
+    """The six steps for a task and the kernels of an answer; without one, for a plan made from the trace.
 
     The same arguments give the same text.
     """
-    analysis = TaskAnalysis(task, tuple(traces), tuple(candidates))
+    analysis = TaskAnalysis(task, tuple(traces), candidate)
     return tuple(ReasoningStep(step, write(analysis)) for step, write in _WRITERS.items())

@@ -1,63 +1,56 @@
-"""Step 5 for kernels that are known: what ends inside of a block or a tile, and which conditions guard what is read.
+"""Step 5 for kernels that are known: what ends inside of a block or a tile of the answer, and which conditions guard
+what is read."""
 
-The answers to a task have the same kernels in different schedules. What is said here holds for all of them.
-"""
-
-from collections.abc import Mapping
-from math import gcd, prod
+from collections.abc import Mapping, Sequence
+from math import prod
 
 from musadata.teacher.compiler.emission.pointwise import THREADS
 from musadata.teacher.compiler.emission.rowwise import identity
-from musadata.teacher.compiler.emission.tiled import can_tile, partition
+from musadata.teacher.compiler.emission.tiled import partition
 from musadata.teacher.compiler.ir.index_formulas import Variable
 from musadata.teacher.compiler.lowering.fusion import PARTS_AXIS
 from musadata.teacher.compiler.lowering.shared_axes import dealt
-from musadata.teacher.reasoning.kernel_facts import FLAT, KernelFacts
+from musadata.teacher.reasoning.kernel_facts import KernelFacts
 from musadata.teacher.reasoning.launched_ways import Way
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import join, unique
 
-_MOST_GUARDS, _MOST_ROUNDS = 3, 2
-_ONE_EACH = (
-    "one thread per element",
-    "grid-stride loop",
-    "one thread per output",
-    "one thread per output, grid-stride loop",
-)
-_SMALLEST_TILE, _LARGEST_TILE = 4, 128
+_MOST_GUARDS = 3
+_SECOND = "with the second set of shapes "
 
 
 def bound_kernel(facts: KernelFacts) -> str:
     """The idle threads and the guards of a kernel, with figures of both sets of shapes; empty for a single point."""
     if facts.kernel.attends:
         return _attention(facts)
-    if can_tile(facts.kernel) and not facts.is_partial:
-        sentences = [_tiles(facts)]
+    if facts.way.emitted.tile and not facts.is_partial:
+        sentences = [_tiles(facts, facts.way.emitted.tile)]
     else:
         sentences = ["" if facts.is_partial else bound_results(facts), *_rounds(facts)]
     return " ".join(sentence for sentence in (*sentences, *_guards(facts)) if sentence)
 
 
 def bound_results(facts: KernelFacts) -> str:
-    """Whether the points of a kernel fill whole blocks in the schedules of the answers; empty for a single one."""
-    total, other = facts.points_of_sets
+    """Whether the points of a kernel fill whole blocks of the answer; empty for a single point, or a block for each."""
+    (total, other), way = facts.points_of_sets, facts.way
     if total == other == 1:
         return ""
-    ways = {way.schedule: way for way in facts.ways}
-    alone = [way for name, way in ways.items() if name in _ONE_EACH]
+    if way.team == way.block > 1:
+        return say("block_for_each", total=total, other=f", {_SECOND}{other}" if other != total else "")
+    if way.loops:
+        head = next(iter(way.places()), "")
+        return say("end_of_loop", head=head, total=total, other=f", {_SECOND}at {other}" if other != total else "")
+    if way.schedule == "float4 vectorised":
+        return _fours(way, total, other)
+    if way.schedule == "two-dimensional grid":
+        return _rows(facts, way)
+    if way.schedule == "blocks along rows":
+        return _along_rows(facts, way)
     out = facts.name_of(facts.writes[0].buffer) if facts.is_flat else ""
-    texts = [bound_points(total, other, out, alone[0].block)] if alone else []
-    if not facts.ways:
-        texts = [bound_points(total, other, out)]
-    if "float4 vectorised" in ways:
-        texts.append(_fours(ways["float4 vectorised"], total, other))
-    if "two-dimensional grid" in ways:
-        texts.append(_rows(facts, ways["two-dimensional grid"]))
-    if "blocks along rows" in ways:
-        texts.append(_along_rows(facts, ways["blocks along rows"]))
-    if "float4 vectorised, grid-stride loop" in ways and not alone:
-        texts.append(say("end_of_loop", total=total, other=f", {other} with the second set" if other != total else ""))
-    return " ".join(filter(None, texts))
+    columns = way.schedule.startswith("neighbouring columns")
+    each = way.threads[0] if columns else way.block // way.team
+    guard = f"`if ({way.guard}) return;`" if way.guard else "`column < total`" if columns else ""
+    return bound_points(total, other, out, each, guard, "warps" if way.team > 1 else "threads")
 
 
 def _fours(way: Way, total: int, other: int) -> str:
@@ -79,13 +72,13 @@ def _rows(facts: KernelFacts, way: Way) -> str:
     across, down = way.threads[:2]
     rests: list[str] = []
     for number, sizes in enumerate((facts.sizes, facts.other)):
-        sides = ((last.extent.evaluate(sizes), across, "columns"), (prod(facts.extents(outer, sizes)), down, "rows"))
+        sides = ((last.extent.evaluate(sizes), across, "along x"), (prod(facts.extents(outer, sizes)), down, "along y"))
         idle = [
             f"{block} − {side} % {block} = {block - side % block} {name}" for side, block, name in sides if side % block
         ]
         if idle:
-            rests.append(f"{'with the second set of shapes ' if number else ''}{join(idle)}")
-    return say("grid_of_rows", across=across, down=down, rests=", ".join(rests)) if rests else ""
+            rests.append(f"{_SECOND * number}{join(idle)}")
+    return say("grid_of_rows", guard=way.guard, rests=", ".join(rests)) if rests else ""
 
 
 def _along_rows(facts: KernelFacts, way: Way) -> str:
@@ -95,22 +88,19 @@ def _along_rows(facts: KernelFacts, way: Way) -> str:
     for number, sizes in enumerate((facts.sizes, facts.other)):
         cols = last.extent.evaluate(sizes)
         if cols % block:
-            which = "with the second set of shapes " if number else ""
-            rests.append(f"{which}{block} − {cols % block} = {block - cols % block}")
-    return say("grid_of_blocks", block=block, rests=join(unique(rests))) if rests else ""
+            rests.append(f"{_SECOND * number}{block} − {cols} % {block} = {block - cols % block}")
+    return say("grid_of_blocks", guard=way.guard, rests=join(unique(rests))) if rests else ""
 
 
-def bound_points(total: int, other: int, out: str, block: int = THREADS) -> str:
+def bound_points(
+    total: int, other: int, out: str, block: int = THREADS, guard: str = "`i < total`", unit: str = "threads"
+) -> str:
     """Whether points fill whole blocks in one set of shapes, in both or in none. They are elements of `out`, or have
-    inner loops where that is empty."""
+    inner loops where that is empty. `guard` is what keeps a thread or a warp past the end from storing."""
     rest, last = total % block, other % block
     told = {"total": total, "other": other, "block": block, "rest": rest, "last": last}
     told |= {"idle": block - rest, "spare": block - last}
-    words = {
-        "grid": "in a grid with one element per thread" if out else "in a grid with a thread for each point",
-        "what": f"an element of `{out}`" if out else "a point",
-        "guard": f"the guard `{FLAT} < total`" if out else "the guard on points",
-    }
+    words = {"what": f"an element of `{out}`" if out else "a point", "guard": guard or "a guard", "unit": unit}
     if total == other:
         name = "points_of_both_sets" if rest else "whole_blocks_of_both_sets"
     elif rest and last:
@@ -120,21 +110,31 @@ def bound_points(total: int, other: int, out: str, block: int = THREADS) -> str:
     return say(name, **told, **words)
 
 
-def _tiles(facts: KernelFacts) -> str:
-    """What sticks out of the tiles of a product."""
+def _tiles(facts: KernelFacts, tile: Sequence[int]) -> str:
+    """What is left for the last tiles of a product."""
     kernel = dealt(facts.kernel)
     stage, parts = kernel.reductions[0], partition(kernel)
     assert parts is not None and stage.contraction is not None
     axes = {"row": list(parts[1]), "column": list(parts[2]), "depth": list(stage.axes)}
     if any(axis.extent.variables for axis in stage.axes):
         del axes["depth"]  # that of one phase is not that of another
-    sides, figures = _sides(facts, axes)
+    sides, _ = _sides(facts, axes)
     if stage.contraction.shared:
         sides = f"In each {'phase' if facts.kernel.axes[1:2] == kernel.axes[1:2] else 'group'} {sides}"
-    fitting = gcd(_LARGEST_TILE, *figures)
-    if fitting == _LARGEST_TILE:
-        return say("whole_tiles", sides=sides, fitting=fitting)
-    return say("some_tiles" if fitting >= _SMALLEST_TILE else "no_tiles", sides=sides, fitting=fitting)
+    rests: list[str] = []
+    for number, sizes in enumerate((facts.sizes, facts.other)):
+        lengths = [(prod(facts.extents(some, sizes)), name) for name, some in axes.items()]
+        named = {"depth": "depth", "row": "rows", "column": "columns"}
+        left = [
+            f"{length} % {side} = {length % side} of the {named[name]}"
+            for (length, name), side in zip(lengths, tile, strict=False)
+            if length % side
+        ]
+        rests += [f"{join(left)}{' with the second set of shapes' * number}"] if left else []
+    in_fours = tile[2] == 1
+    shape = f"{tile[0]} × {tile[1]}" if in_fours else f"{tile[0]} × {tile[1]} by {tile[2]} of the depth"
+    name = "whole_tiles" if not rests else "lines_of_tiles" if in_fours else "rest_of_tiles"
+    return say(name, sides=sides, tile=shape, rests="; ".join(unique(rests)))
 
 
 def _attention(facts: KernelFacts) -> str:
@@ -166,6 +166,8 @@ def _counted(parts: list[tuple[int, str]]) -> str:
 
 def _rounds(facts: KernelFacts) -> list[str]:
     """Which threads of a warp or a block that shares the steps have none in the last round, and what they keep."""
+    if facts.way.team == 1:
+        return []
     kept: list[str] = []
     texts: list[str] = []
     for stage in facts.kernel.reductions:
@@ -173,21 +175,19 @@ def _rounds(facts: KernelFacts) -> list[str]:
             continue
         if facts.pieces is None and any(axis.name in PARTS_AXIS for axis in stage.axes):
             continue
-        sides = (facts.sizes, facts.other)
-        first, other = (prod(facts.extents(stage.axes, sizes)) for sizes in sides)
+        first, other = (prod(facts.extents(stage.axes, sizes)) for sizes in (facts.sizes, facts.other))
         if facts.pieces is not None:
             first = other = facts.pieces % first or first
-        found = [text for way in facts.ways if way.team > 1 and (text := _spare(way, first, other))]
-        texts += found
-        kept += [f"`{identity(stage.kind, stage.dtype)}` in `{stage.local}`"] if found else []
-    told = unique(texts)[:_MOST_ROUNDS]
-    return [f"{'. '.join(told)}{say('what_is_kept', holds=join(unique(kept)))}."] if told else []
+        if text := _spare(facts.way, first, other):
+            texts.append(text)
+            kept.append(f"`{identity(stage.kind, stage.dtype)}` in `{stage.local}`")
+    told = unique(texts)[:1]
+    return [f"{told[0]}{say('what_is_kept', holds=join(unique(kept)))}."] if told else []
 
 
 def _spare(way: Way, first: int, other: int) -> str:
     """Who has no step in the last round, in either set of shapes; empty if all have one."""
-    team, name = way.team, "a warp" if "warp per" in way.schedule else f"a block of {way.team}"
-    what = "lanes" if name == "a warp" else "threads"
+    team, what = way.team, "lanes of a warp" if "warp per" in way.schedule else "threads of a block"
     rests = []
     for number, steps in enumerate((first, other)):
         shares = -(-steps // 4) if way.held else steps
@@ -195,15 +195,12 @@ def _spare(way: Way, first: int, other: int) -> str:
             continue
         idle = team - shares % team
         spare = f"{team} − {shares} = {idle}" if shares < team else f"{team} − {shares} % {team} = {idle}"
-        text = f"{spare} {what} have none{'' if shares < team else ' in the last round'}"
+        text = f"{spare} have no step{'' if shares < team else ' in the last round'}"
         if way.held:
             busy = f"{steps} / 4 = {shares}" if steps % 4 == 0 else f"⌈{steps} / 4⌉ = {shares}"
-            text = f"{busy} {what} have one, {spare} none" if shares < team else f"of {busy} fours {text}"
-        rests.append(f"{'with the second set of shapes ' if number else ''}{text}")
-    if not rests:
-        return ""
-    held = f"{name} holds the row in fours" if way.held else f"{name} shares the steps"
-    return say("spare_threads", who=held, rests="; ".join(rests))
+            text = f"{busy} have a four, {spare} none" if shares < team else f"with {busy} fours, {text}"
+        rests.append(f"{text}{' with the second set of shapes' * number}")
+    return f"Of the {what} {'; '.join(rests)}" if rests else ""
 
 
 def _guards(facts: KernelFacts) -> list[str]:

@@ -27,7 +27,8 @@ def map_kernels(kernels: Sequence[KernelFacts], strides: Set[int]) -> dict[str, 
         kind = VARYING.sub("", movement)
         moves = f"; {movement}" if movement and kind not in said else ""
         dealt = [text for text in deal_threads(facts) if text not in said]
-        parts = [f"{'; '.join([f'{_points(facts)}: {_accesses(facts)}{moves}', *dealt])}.", example]
+        launched = f"{dealt[0][:1].upper()}{'; '.join(dealt)[1:]}." if dealt else ""
+        parts = [f"{_points(facts)}: {_accesses(facts)}{moves}.", launched, example]
         said |= {kind, *dealt}
         texts[facts.name] = " ".join(part for part in parts if part)
     return texts
@@ -36,7 +37,8 @@ def map_kernels(kernels: Sequence[KernelFacts], strides: Set[int]) -> dict[str, 
 def describe_sizes(kernels: Sequence[KernelFacts]) -> str:
     """The named sizes that the formulas use, in both sets of shapes."""
     texts = [access.text for facts in kernels for access in (*facts.reads, *facts.writes)]
-    text = " ".join([*texts, *(part for facts in kernels for part in facts.coordinates())])
+    lines = [part for facts in kernels for part in (*facts.coordinates(), *facts.way.places(), *facts.way.steps())]
+    text = " ".join([*texts, *lines])
     words = set("".join(sign if sign.isalnum() or sign == "_" else " " for sign in text).split())
     first, other = kernels[0].sizes, kernels[0].other
     used = [name for name in first if name in words]
@@ -52,7 +54,8 @@ def _points(facts: KernelFacts) -> str:
     total = product_text(extents)
     steps = unique([_steps(stage.axes, facts) for stage in facts.kernel.stages if stage.axes])
     if facts.is_flat:
-        coordinates = facts.coordinates()
+        apart = facts.way.schedule.startswith(("float4", "transposing"))  # else the kernel's own lines tell them
+        coordinates = facts.coordinates() if apart else []
         return f"`{FLAT}` counts {total} elements{f', with {join(coordinates)}' if coordinates else ''}"
     along = f" runs along {join(steps)}" if steps else ""
     if not axes:

@@ -1,8 +1,4 @@
-"""Step 4 for kernels that are known: which thread takes which elements or steps, in each schedule of the answers.
-
-The answers to a task have the same kernels in different schedules. Each is told with its condition, so that what is
-said holds for all of them.
-"""
+"""Step 4 for kernels that are known: how many threads the answer launches, how each finds its element or its steps."""
 
 from math import prod
 
@@ -11,34 +7,35 @@ from musadata.teacher.compiler.lowering.fusion import Reduce
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
 from musadata.teacher.reasoning.launched_ways import Way
 from musadata.teacher.reasoning.sentences import say
-from musadata.teacher.reasoning.task_analysis import join, unique
+from musadata.teacher.reasoning.task_analysis import join, product_text, unique
 
-_OF_ELEMENTS = (
-    "one thread per element",
-    "grid-stride loop",
-    "float4 vectorised",
-    "float4 vectorised, grid-stride loop",
-    "blocks along rows",
-    "two-dimensional grid",
-)
 _BYTES = {"float32": 4, "float64": 8, "int64": 8, "int32": 4, "float16": 2, "bfloat16": 2}
+_MOST_PLACES = 6
 
 
 def deal_threads(facts: KernelFacts) -> list[str]:
-    """What a thread takes and reads, in the schedules of the answers; parts of the sentence about a kernel's points."""
-    return [*_elements(facts), *_neighbours(facts)] if facts.is_flat else _steps(facts)
+    """What a thread takes and reads: sentences after that about a kernel's points."""
+    return [_launched(facts.way), *(_neighbours(facts) if facts.is_flat else _steps(facts))]
 
 
-def _elements(facts: KernelFacts) -> list[str]:
-    """Which elements a thread takes, where each is on its own."""
-    ways = {way.schedule: way for way in facts.ways}
-    if not ways or any(name not in _OF_ELEMENTS for name in ways):
-        return []
-    order = sorted(ways, key=_OF_ELEMENTS.index)
-    if order[0] == "grid-stride loop":
-        order[0] = "lone grid-stride loop"
-        ways[order[0]] = ways["grid-stride loop"]
-    return [say(f"takes {name}", block=ways[name].block, threads=ways[name].threads) for name in order]
+def _launched(way: Way) -> str:
+    """How many blocks there are, and the lines by which a thread finds its place."""
+    places = [f"`{text}`" for text in way.places()[:_MOST_PLACES]]
+    if way.loops:
+        threads, (head, *rest) = product_text(way.threads), places
+        return say("launched_loop", threads=threads, head=head, places=f", with {join(rest)}" if rest else "")
+    if way.launches is None:
+        launched = say("launched_in_blocks", threads=_sides(way.threads))
+    else:
+        first, second = (f"`<<<{_sides(launch.blocks)}, {_sides(way.threads)}>>>`" for launch in way.launches)
+        launched = say("launched", launch=first, other=f" ({second} with the second set of shapes)" * (first != second))
+    fours = say("four_each") if way.schedule == "float4 vectorised" else ""
+    return f"{launched}{say('found_places', places=join(places)) if places else ''}{fours}"
+
+
+def _sides(sizes: tuple[int, ...]) -> str:
+    """The sizes of a grid or a block as a launch has them."""
+    return str(sizes[0]) if len(sizes) == 1 else f"dim3({', '.join(map(str, sizes))})"
 
 
 def _neighbours(facts: KernelFacts) -> list[str]:
@@ -46,9 +43,8 @@ def _neighbours(facts: KernelFacts) -> list[str]:
     dtypes = unique([access.buffer.dtype for access in facts.reads])
     if all(facts.printer.is_flat(access.buffer, access.index) for access in facts.reads):
         size = _BYTES.get(dtypes[0], 0) if len(dtypes) == 1 else 0
-        fours = any(way.schedule == "float4 vectorised" for way in facts.ways)
-        vector = say("one_piece_of_fours", total=WARP * 16) if fours else ""
-        return [say("one_piece", size=size, warp=WARP, total=WARP * size, vector=vector)] if size else []
+        name = "one_piece_of_fours" if "float4" in facts.way.schedule else "one_piece"
+        return [say(name, size=size, warp=WARP, total=WARP * size)] if size else []
     if len(facts.kernel.axes) < 2:
         return []
     last = facts.kernel.axes[-1]
@@ -64,37 +60,34 @@ def _neighbours(facts: KernelFacts) -> list[str]:
 
 def _steps(facts: KernelFacts) -> list[str]:
     """Who takes which steps of a point, and how partial results are joined."""
-    stage = facts.kernel.reductions[0] if facts.kernel.reductions else None
-    if stage is None or not stage.axes or steps_of(facts, stage)[0] <= 1:
+    stage, way = facts.kernel.reductions[0] if facts.kernel.reductions else None, facts.way
+    if stage is None or not stage.axes or way.emitted.tile or steps_of(facts, stage)[0] <= 1:
         return []
-    texts = []
-    alone = [way for way in facts.ways if way.schedule.startswith("one thread per output")]
-    if alone and len(alone) < len(facts.ways):
-        texts.append(say("steps_of_thread"))
-    for name in ("warp", "block"):
-        ways = [way for way in facts.ways if f"{name} per" in way.schedule]
-        texts += [_team(name, ways, facts, stage)] if ways else []
-    columns = [way for way in facts.ways if way.schedule.startswith("neighbouring columns")]
-    texts += [say("steps_of_columns", members=way.threads[1], across=way.threads[0]) for way in columns[:1]]
-    return texts
-
-
-def _team(name: str, ways: list[Way], facts: KernelFacts, stage: Reduce) -> str:
-    """The steps of the threads of a warp or a block, and how they join what they have."""
-    team, in_fours = ways[0].team, [way for way in ways if way.held]
-    share = "fours" if len(in_fours) == len(ways) else "steps_or_fours" if in_fours else "steps"
-    if share == "steps" and steps_of(facts, stage)[0] <= team:
-        share = "one_step"
-    if name == "warp":
-        joins = say("join_lanes")
-    else:
-        shuffles = any("warp shuffles" in way.schedule for way in ways)
-        tree = any("shared-memory reduction" in way.schedule for way in ways)
-        how = "join_either" if shuffles and tree else "join_warps" if shuffles else "join_tree"
-        joins = say(how, team=team, warp=WARP, warps=team // WARP)
+    if way.schedule.startswith("neighbouring columns"):
+        return [say("steps_of_columns", members=way.threads[1], loop=way.steps()[0])]
+    if way.team == 1:
+        return []
     lone = all(not store.axes for store in facts.kernel.stores)
-    after = say("one_stores" if lone else "all_go_on", what="lane" if name == "warp" else "thread")
-    return f"{say(f'{share}_of_{name}', team=team)}; {joins}, {after}"
+    what = "lane" if "warp per" in way.schedule else "thread"
+    after = say("one_stores" if lone else "all_go_on", what=what)
+    return [f"{_share(facts, way, stage)}; {_join(way)}, {after}"]
+
+
+def _share(facts: KernelFacts, way: Way, stage: Reduce) -> str:
+    """Which steps each thread of a team has."""
+    team = "lanes of a warp" if "warp per" in way.schedule else "threads of a block"
+    if way.held:
+        return say("held_fours", team=team, fours=way.held // 4)
+    heads = [f"`{head}`" for head in way.steps()[:1]]
+    once = steps_of(facts, stage)[0] <= way.team
+    return say("shared_steps", team=team, loop=heads[0], once=say("one_step") if once else "") if heads else team
+
+
+def _join(way: Way) -> str:
+    if "warp per" in way.schedule:
+        return say("join_lanes")
+    how = "join_warps" if "warp shuffles" in way.schedule else "join_tree"
+    return say(how, team=way.team, warp=WARP, warps=way.team // WARP)
 
 
 def steps_of(facts: KernelFacts, stage: Reduce) -> tuple[int, int]:

@@ -53,7 +53,7 @@ class KernelFacts:
     sizes: Mapping[str, int]
     other: Mapping[str, int]
     known: Mapping[Buffer, TensorFact]  # the tensors of the trace that buffers are
-    ways: tuple[Way, ...] = ()  # the schedules that the answers have for it
+    way: Way  # the schedule that the answer has for it
 
     @property
     def name(self) -> str:
@@ -287,16 +287,12 @@ def pair_text(index: Index) -> str:
     return f"({pair[0].name}, {pair[1].name})" if pair else ""
 
 
-def facts_of(candidates: Sequence[Candidate], calls: Sequence[Call], first: Trace, second: Trace) -> list[KernelFacts]:
-    """The facts of each of the kernels that candidates share."""
-    candidate = candidates[0]
+def facts_of(candidate: Candidate, calls: Sequence[Call], first: Trace, second: Trace) -> list[KernelFacts]:
+    """The facts of each kernel of an answer."""
     sizes, other = _sizes_in(candidate, first), _sizes_in(candidate, second)
     known = _known_tensors(candidate, calls, first, sizes)
-    ways = ways_of(candidates, first, second)
-    return [
-        KernelFacts(emitted.kernel, sizes, other, known, some)
-        for emitted, some in zip(candidate.kernels, ways, strict=True)
-    ]
+    ways = ways_of(candidate, first, second)
+    return [KernelFacts(way.emitted.kernel, sizes, other, known, way) for way in ways]
 
 
 def _known_tensors(

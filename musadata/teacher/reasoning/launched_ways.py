@@ -1,8 +1,9 @@
-"""The schedules in which the answers of a task launch a kernel, with their grids at the sizes of a trace."""
+"""The schedule in which the answer launches a kernel, with its grid at the sizes of a trace and its own index lines."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from math import prod
 
 from musadata.records import Trace
 from musadata.teacher.compiler.emission.candidate import Candidate
@@ -10,29 +11,31 @@ from musadata.teacher.compiler.emission.launch import EmittedKernel
 from musadata.teacher.grounding.launches import Launch, find_launches
 
 _HELD = re.compile(r"float \w+_row\w*\[(\d+)\];")
+_THREADS = re.compile(r"dim3 threads\(([\d, ]+)\)|int threads = (\d+);")
+_BODY = re.compile(r"__global__ void [^{]*\) \{\n(.*?)\n\}\n", re.DOTALL)
+_LINE = re.compile(r"^( {4}| {8})(?:const (?:int|int64_t) (\w+ = [^;]+);|(for \([^{]*\)) \{)", re.MULTILINE)
+_GUARD = re.compile(r"^    if \(([^{};]*)\) return;", re.MULTILINE)
+_GRID = ("blockIdx", "threadIdx", "lane", "step", "warp")
 
 
 @dataclass(frozen=True)
 class Way:
-    """One schedule of a kernel, with its launches at the first and at the second set of shapes."""
+    """The schedule of a kernel, with its launches at the first and at the second set of shapes. None are known where
+    the device decides the number of blocks."""
 
     emitted: EmittedKernel
-    launches: tuple[Launch, Launch]
+    threads: tuple[int, ...]  # the sizes of a block along x, y and z
+    launches: tuple[Launch, Launch] | None
 
     @property
     def schedule(self) -> str:
         return self.emitted.schedule
 
     @property
-    def threads(self) -> tuple[int, ...]:
-        """The sizes of a block along x, y and z."""
-        return self.launches[0].threads
-
-    @property
     def block(self) -> int:
-        return self.launches[0].block_size
+        return prod(self.threads)
 
-    @property
+    @cached_property
     def held(self) -> int:
         """How many elements of a row a thread has in registers at a time; 0 if it holds none."""
         match = _HELD.search(self.emitted.source)
@@ -43,18 +46,53 @@ class Way:
         """How many threads share the steps of a point; 1 where each point has a thread of its own, or a column."""
         return 32 if "warp per" in self.schedule else self.block if "block per" in self.schedule else 1
 
+    @property
+    def loops(self) -> bool:
+        """Whether as many blocks as the device runs at once go on to further points."""
+        return "grid-stride" in self.schedule
 
-def ways_of(candidates: Sequence[Candidate], first: Trace, second: Trace) -> list[tuple[Way, ...]]:
-    """The schedules of each kernel, those that differ, in the order of the candidates."""
-    found: list[dict[tuple[str, int], Way]] = [{} for _ in candidates[0].kernels]
-    for candidate in candidates:
-        one, other = (_first_launches(candidate, trace) for trace in (first, second))
-        for ways, emitted in zip(found, candidate.kernels, strict=True):
-            name = emitted.kernel.name
-            if name in one and name in other:
-                way = Way(emitted, (one[name], other[name]))
-                ways.setdefault((way.schedule, way.block), way)
-    return [tuple(ways.values()) for ways in found]
+    @property
+    def guard(self) -> str:
+        """The condition under which a thread leaves, as the kernel has it; empty if it has none."""
+        match = _GUARD.search(self._body)
+        return match[1] if match else ""
+
+    @cached_property
+    def _body(self) -> str:
+        match = _BODY.search(self.emitted.source)
+        return match[1] if match else ""
+
+    def places(self) -> list[str]:
+        """The lines by which a thread finds its place in the grid and from that its point, as the kernel has them."""
+        found: list[str] = []
+        known, inside = list(_GRID), False
+        for margin, line, loop in _LINE.findall(self._body):
+            if len(margin) == 4 or inside:
+                text = loop or line
+                begins = re.search(r"= [^;]*\b(blockIdx|gridDim)", text) if loop else None
+                if loop:
+                    inside = bool(begins) if len(margin) == 4 else inside
+                if begins or (line and any(re.search(rf"\b{name}\b", line.partition(" = ")[2]) for name in known)):
+                    found.append(text)
+                    known += [line.partition(" ")[0]] if line else [text.split()[2]]
+        return found
+
+    def steps(self) -> list[str]:
+        """The heads of the loops that threads share, each once."""
+        loops = dict.fromkeys(loop for _, _, loop in _LINE.findall(self._body))
+        return [loop for loop in loops if re.search(r"= (lane|threadIdx\.\w|member)\b", loop)]
+
+
+def ways_of(candidate: Candidate, first: Trace, second: Trace) -> list[Way]:
+    """The schedule of each kernel of an answer."""
+    one, other = (_first_launches(candidate, trace) for trace in (first, second))
+    ways = []
+    for emitted in candidate.kernels:
+        name, match = emitted.kernel.name, _THREADS.search("\n".join(emitted.launch))
+        assert match is not None, f"{name} has a block of a fixed size"
+        launches = (one[name], other[name]) if name in one and name in other else None
+        ways.append(Way(emitted, tuple(int(side) for side in (match[1] or match[2]).split(",")), launches))
+    return ways
 
 
 def _first_launches(candidate: Candidate, trace: Trace) -> dict[str, Launch]:

@@ -393,11 +393,10 @@ def _rounding_of_pieces(analysis: TaskAnalysis) -> str:
     """How many additions a value passes through where blocks add up pieces; empty where none do."""
     for facts in analysis.told:
         stage = facts.kernel.stages[0]
-        teams = {way.team for way in facts.ways if "block per" in way.schedule}
         if facts.pieces is None or not isinstance(stage, Reduce) or stage.kind != "sum" or stage.dtype != "float32":
             continue
         steps = math.prod(facts.extents(stage.axes, facts.sizes))
-        if len(teams) != 1 or steps % (team := teams.pop()):
+        if "block per" not in facts.way.schedule or steps % (team := facts.way.team):
             continue
         told = {"steps": steps, "team": team, "serial": steps // team, "rounds": team.bit_length() - 1}
         return say("rounding_of_pieces", **told, total=steps // team + team.bit_length() - 1, values=facts.pieces)

@@ -24,12 +24,7 @@ class TaskAnalysis:
 
     task: Task
     traces: tuple[Trace, ...]
-    candidates: tuple[Candidate, ...] = ()  # the answers, which all have the same kernels; none without a lowering
-
-    @property
-    def candidate(self) -> Candidate | None:
-        """One of the answers."""
-        return self.candidates[0] if self.candidates else None
+    candidate: Candidate | None = None  # the answer; none without a lowering
 
     @property
     def trace(self) -> Trace:
@@ -49,8 +44,8 @@ class TaskAnalysis:
 
     @cached_property
     def facts(self) -> list[KernelFacts]:
-        """The kernels of the answers; none without a lowering."""
-        return facts_of(self.candidates, self.calls, self.trace, self.other) if self.candidates else []
+        """The kernels of the answer; none without a lowering."""
+        return facts_of(self.candidate, self.calls, self.trace, self.other) if self.candidate else []
 
     @cached_property
     def told(self) -> list[KernelFacts]:

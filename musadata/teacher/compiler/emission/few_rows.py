@@ -118,7 +118,7 @@ class _FewRows:
             name, number = flat_name(side, axes) if axes else "", count_text(self.block, axes)
             sides.append(_Side(axes, name, number, _operand(name, value, axes, kernel, number)))
             self.block.name_flat(axes, name)
-        self.few, self.many = sides[few], sides[1 - few]
+        self.few, self.many, self.few_is_columns = sides[few], sides[1 - few], bool(few)
         self.by_fragments = can_use_fragments(kernel, few)
         self.rows = next(size for size in (1, 2, 4, 8, MOST_ROWS) if size >= min(count, MOST_ROWS))
 
@@ -157,6 +157,7 @@ class _FewRows:
             helpers=functions + (DOTS[operand.dtype] + helpers(self.kernel, "warp") if along_depth else ""),
             bounds=threads,
             aligned=alignment(block, operands, host=True) if host else "",
+            tile=self._tile(width),
         )
 
     def _emit_fragments(self) -> EmittedKernel:
@@ -184,7 +185,12 @@ class _FewRows:
             helpers=load_functions(operands) + PAIRS[dtype] + fragment_functions(dtype, "multiply"),
             bounds=_SHARING * 32,
             aligned="" if is_shared() else alignment(block, operands, host=True),
+            tile=self._tile(_LINES),
         )
+
+    def _tile(self, lines: int) -> tuple[int, int, int]:
+        """What a block computes: some lines of the large operand with some of the few; the depth is not cut."""
+        return (lines, self.rows, 1) if self.few_is_columns else (self.rows, lines, 1)
 
     def _write_products(self, depth: str) -> None:
         """Along a warp's part of the depth: a thread takes four of each 16 steps, of which it loads the eight lines'

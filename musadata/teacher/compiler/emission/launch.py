@@ -39,6 +39,7 @@ class EmittedKernel:
         source: helper functions of its own and the `__global__` function.
         launch: the host's lines that launch it.
         sizes: names of the sizes and numbers that its launch refers to.
+        tile: of a product, how many rows and columns a block computes, by slices of how many steps of the depth.
     """
 
     kernel: Kernel
@@ -47,6 +48,7 @@ class EmittedKernel:
     source: str
     launch: tuple[str, ...]
     sizes: frozenset[str]
+    tile: tuple[int, int, int] | None = None
 
 
 def finish(
@@ -61,6 +63,7 @@ def finish(
     bounds: int = 0,
     aligned: str = "",
     shared: str = "",
+    tile: tuple[int, int, int] | None = None,
 ) -> EmittedKernel:
     """Put the `__global__` function around a body and write its launch.
 
@@ -99,7 +102,7 @@ def finish(
     else:
         lines = (*setup, *_call(kernel.name, arguments, shared), check)
     used = frozenset((*free, *mentioned(size_names, "\n".join(lines))))
-    return EmittedKernel(kernel, schedule, tuple(block.functions), helpers + source, lines, used)
+    return EmittedKernel(kernel, schedule, tuple(block.functions), helpers + source, lines, used, tile)
 
 
 def _call(name: str, arguments: Sequence[str], shared: str) -> list[str]:

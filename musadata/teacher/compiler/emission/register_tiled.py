@@ -133,6 +133,7 @@ def emit_register_tiled(
         size_names,
         helpers=load_functions(operands),
         bounds=tile.threads,
+        tile=(tile.rows, tile.cols, tile.depth),
     )
 
 

@@ -141,6 +141,7 @@ class _OnTensorCores:
             bounds=tile.threads,
             aligned=alignment(block, operands, host=True),
             shared=shared,
+            tile=(tile.rows, tile.cols, tile.depth),
         )
 
     def _write_tiles(self) -> str:

@@ -165,7 +165,8 @@ class _Tiles:
         counts = tile_count(rows, self.high), tile_count(cols, self.wide)
         blocks = grid(block, self.batch, self.stage, *counts, self.row_block)
         setup = (f"const dim3 threads({side}, {side});", f"const dim3 blocks({', '.join(blocks)});")
-        return finish(self.kernel, self.schedule, block, setup, self.size_names)
+        tile = (self.high, self.wide, side)
+        return finish(self.kernel, self.schedule, block, setup, self.size_names, tile=tile)
 
     def _write_positions(self, row_first: str, col_first: str) -> None:
         block = self.block
