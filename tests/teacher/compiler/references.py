@@ -607,6 +607,10 @@ FIXTURES = {
         tuple((tensor(n, 5), tensor(n, name="i", high=7)) for n in (9, 30)),
     ),
     "largest few": Fixture("return x.topk(3, dim=0)", ROWS),
+    "largest few of rows": Fixture(
+        "return torch.softmax(x.masked_fill(x < x.topk(8).values[..., -1:], float('-inf')), -1)",
+        two(tensor(4, 19), tensor(6, 33)),
+    ),
     "smallest few": Fixture("return x.topk(2, largest=False).values * 2", ROWS),
     "sorted": Fixture("return x.sort(descending=True)[0], x.argsort(0)", two(tensor(4, 7), tensor(5, 9))),
     "folded patches": Fixture(

@@ -170,7 +170,8 @@ def _kernels(program: Program, kept: set[int], sizes: Mapping[str, int], attempt
     """The kernels, with attention as one of them where its tiles can be cut out of what it stores."""
     apart = attempt is _Attempt.APART
     read = without_repeats(read_loops(program.loops, kept), kept)
-    loops = inline_pointwise(read, kept, reductions_apart=apart)
+    # A value that is computed where it is read may need less of what it is made from: the last of the largest few, say.
+    loops = read_loops(inline_pointwise(read, kept, reductions_apart=apart), kept)
 
     def grouped(loops: Sequence[Loop]) -> list[Kernel]:
         return group_loops(split_long_reductions(loops, sizes, alike=apart), kept, columns_apart=apart)

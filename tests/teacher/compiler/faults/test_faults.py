@@ -50,6 +50,11 @@ def test_a_bounds_check_is_only_dropped_where_the_last_block_is_not_full(candida
     assert KINDS["missing_bounds_check"].insert(FaultContext(even, Random(1))) is None
 
 
+def test_threads_are_known_of_kernels_that_a_function_launches(candidate_of):
+    sites = FaultContext(candidate_of("normed layers", PLANS[0]), Random(1)).sites()
+    assert min(site.threads for site in sites) >= 8  # of a tile along x
+
+
 def test_a_stride_is_only_replaced_by_one_that_differs(candidate_of):
     honest = candidate_of("softmax", PLANS[0])
     square = type(honest)(honest.source, honest.kernels, honest.plan, honest.graph, ({"rows": 9, "cols": 9},))

@@ -56,3 +56,8 @@ def test_the_kernel_of_rows_makes_the_terms_of_their_mean_loss(name, candidate_o
 def test_a_sum_of_what_needs_one_result_of_a_row_alone_is_not_split(candidate_of):
     kernels = [emitted.kernel for emitted in candidate_of("lengths of rows, added up", PLANS[0]).kernels]
     assert not any("terms" in buffer.name for kernel in kernels for buffer in kernel.outputs)
+
+
+def test_of_the_largest_few_only_what_is_read_is_found(candidate_of):
+    [emitted] = candidate_of("largest few of rows", PLANS[0]).kernels
+    assert [stage.kind for stage in emitted.kernel.reductions] == [*["argmax"] * 7, "max", "fast_max", "sum"]
