@@ -18,6 +18,7 @@ from musadata.tracing.shape_sets import (
     has_uneven_size,
     lengthen,
     multiply,
+    vary_again,
     vary_shapes,
     vary_what_grows,
 )
@@ -78,17 +79,22 @@ def _check_all_is_seen(trace: Trace) -> None:
 def _trace_further(reference: ModuleType, traces: list[Trace], seed: int) -> Trace:
     """The trace on a set of shapes that none of `traces` has; the same operators are preferred, others accepted."""
     own, known = traces[0], [trace.inputs for trace in traces]
+    first = len(traces) - 1
     for same_operators in (True, False):
-        for rotation in range(len(traces) - 1, len(traces) + 4):
-            accepted: dict[Specs, Trace] = {}
+        accepted: dict[Specs, Trace] = {}
 
-            def runs(specs: Specs, accepted: dict[Specs, Trace] = accepted, strict: bool = same_operators) -> bool:
-                trace = _try(reference, specs, own, seed)
-                if trace is None or (strict and trace.operators != own.operators):
-                    return False
-                accepted[specs] = trace
-                return True
+        def runs(specs: Specs, accepted: dict[Specs, Trace] = accepted, strict: bool = same_operators) -> bool:
+            trace = _try(reference, specs, own, seed)
+            if trace is None or (strict and trace.operators != own.operators):
+                return False
+            accepted[specs] = trace
+            return True
 
+        if first and same_operators:
+            found = vary_again(own.inputs, known[-1], runs, first)
+            if found is not None and found not in known:
+                return accepted[found]
+        for rotation in range(first, first + 5):
             found = vary_shapes(own.inputs, runs, rotation)
             if found is not None and found not in known:
                 return accepted[found]

@@ -19,6 +19,7 @@ Place = tuple[int, int]  # (argument, dimension)
 _ALWAYS_SMALL = 4096
 # Executions that the search for one set may cost.
 _MOST_TRIALS = 60
+_MOST_JOINT_TRIALS = 3
 # Long sizes are odd, and past the elements that one round of a block's threads takes: 1,024, or 512 fours. Short ones
 # make up for them.
 _LONG, _SHORT = (2051, 1031, 523, 263, 127, 61), 2
@@ -55,6 +56,24 @@ def vary_shapes(own: Specs, runs: Callable[[Specs], bool], rotation: int = 0) ->
     if changed:
         return current
     return next((trial for trial in exchanges(own)[:_MOST_TRIALS] if runs(trial)), None)
+
+
+def vary_again(own: Specs, varied: Specs, runs: Callable[[Specs], bool], rotation: int) -> Specs | None:
+    """A set in which all dimensions that differ in `varied` change again, tried together; None if none of a few runs.
+
+    What is known to vary, and together with what, needs no search: half of its executions are of sizes that are fixed.
+    """
+    together = list(_what_grows(own, varied).items())
+    for turn in range(rotation, rotation + _MOST_JOINT_TRIALS):
+        trial = own
+        for number, ((size, other), places) in enumerate(together):
+            new = [one for one in sizes(size, (number + turn) % 2 == 0, turn) if one != other]
+            trial = resize(trial, frozenset(places), new[0])
+        if not is_modest(trial, own) or any(_pairs_up(own, trial, frozenset(places)) for _, places in together):
+            continue
+        if runs(trial):
+            return trial
+    return None
 
 
 def _pairs_up(own: Specs, trial: Specs, places: frozenset[Place]) -> bool:

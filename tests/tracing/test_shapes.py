@@ -17,6 +17,7 @@ from musadata.tracing.shape_sets import (
     lengthen,
     multiply,
     sizes,
+    vary_again,
     vary_shapes,
     vary_what_grows,
 )
@@ -45,6 +46,21 @@ def test_a_reference_that_accepts_everything_is_varied_in_every_dimension_but_mo
     assert [len(spec.shape) for spec in found] == [len(spec.shape) for spec in own]
     assert elements(found) <= max(2 * elements(own), 4096)
     assert all(size >= 2 for spec, old in zip(found, own, strict=True) for size in spec.shape if size not in old.shape)
+
+
+@given(SHAPES, st.integers(0, 3), st.integers(0, 4))
+@settings(max_examples=100, deadline=None)
+def test_what_varied_once_varies_again_to_a_third_size_with_one_execution(shapes, rotation, turn):
+    own = specs_of(*shapes)
+    varied = vary_shapes(own, lambda specs: True, rotation)
+    tried = []
+    if varied is None or (found := vary_again(own, varied, lambda specs: tried.append(specs) is None, turn)) is None:
+        assert not tried
+        return
+    assert tried == [found] and elements(found) <= max(2 * elements(own), 4096)
+    for old, other, new in zip(*map(shapes_of, (own, varied, found)), strict=True):
+        for sizes_of_axis in zip(old, other, new, strict=True):
+            assert len(set(sizes_of_axis)) == (1 if sizes_of_axis[0] == sizes_of_axis[1] else 3)
 
 
 @given(SHAPES)
