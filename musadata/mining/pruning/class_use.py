@@ -9,6 +9,9 @@ from musadata.mining.pruning.survey import FUNCTIONS, Function, defined_names
 
 SELF_MADE = ("Function", "Enum", "Flag")  # bases whose subclasses' methods are entered though nothing makes instances
 
+# Special methods that computing a result calls for no inputs.
+OF_COPIES = frozenset({"__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__repr__", "__str__"})
+
 
 class ClassUse:
     """`names`: of the classes on top level."""
@@ -30,7 +33,7 @@ class ClassUse:
     def special_methods(self, node: ast.ClassDef, found: References) -> set[int]:
         """Methods that Python itself may call: those of all classes of which there may be instances."""
         made = self._is_made(node, found)
-        return {id(item) for item in _methods(node) if made and item.name.startswith("__")}
+        return {id(item) for item in _methods(node) if made and _is_special(item)}
 
     def doubtful_methods(self, node: ast.ClassDef, found: References) -> list[Function]:
         """Methods that were never entered, except those that Python or autograd call."""
@@ -38,7 +41,7 @@ class ClassUse:
             return []
         made = self._is_made(node, found)
         methods = [item for item in _methods(node) if not self._seen.entered(item)]
-        return [item for item in methods if not made or not item.name.startswith("__")]
+        return [item for item in methods if not made or not _is_special(item)]
 
     def may_enter(self, method: Function, node: ast.ClassDef, found: References) -> bool:
         """Whether code that never ran, or a class related by inheritance, refers to a method."""
@@ -70,6 +73,10 @@ class ClassUse:
             above = self._classes.get(base.id) if isinstance(base, ast.Name) else None
             if above is not None and above is not node:
                 yield from self._resolution(above)
+
+
+def _is_special(method: Function) -> bool:
+    return method.name.startswith("__") and method.name not in OF_COPIES
 
 
 def _methods(node: ast.ClassDef) -> list[Function]:

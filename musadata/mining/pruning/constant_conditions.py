@@ -17,6 +17,7 @@ from musadata.mining.slicing.dotted_names import last_name
 from musadata.mining.slicing.known_conditions import known_answer
 
 ASKING = frozenset({"isinstance", "issubclass", "hasattr", "getattr", "callable", "len", "type", "bool", "any", "all"})
+COUNTING = frozenset({"range", "enumerate", "zip", "reversed"})
 ABOUT_PROCESSES = re.compile(r"(\w+\.)*(is_available|is_initialized|get_world_size|get_rank)$")
 TYPES = frozenset({"int", "float", "str", "bool", "tuple", "list", "dict"})
 
@@ -149,6 +150,11 @@ class ConstantConditions:
         # Attributes that such code changes: the constructor does not fix conditions on them.
         changing = [seen.survey.changes[number] for number in self._running]
         self._changing = frozenset[str]().union(*changing, (function.name for function in seen.functions))
+        self._has_flags = True  # whether any flag that a call passes on may depend on inputs
+        self._has_flags = any(
+            function is not None and self.may_run(function) and not self._is_fixed(value, function)
+            for value, function in seen.survey.comparisons
+        )
 
     def may_run(self, function: Function) -> bool:
         """Whether a function may be entered with the inputs."""
@@ -187,7 +193,9 @@ class ConstantConditions:
         answer = next(iter(outcomes))
         return answer if self.is_settled(test, test) or known_answer(test, {}) is answer else None
 
-    def never_loops(self, loop: ast.For) -> bool:
+    def never_loops(self, loop: ast.For | ast.While) -> bool:
+        if isinstance(loop, ast.While):
+            return not loop.orelse and self.answer(loop.test) is False
         if loop.orelse or self._seen.outcomes(loop) != {False} or has_effect(loop.iter):
             return False
         return self.is_settled(loop, loop.iter)
@@ -230,6 +238,8 @@ class ConstantConditions:
             return False
         if not node.args and self._seen.tells_processes(node.func.id):
             return True
+        if node.func.id in COUNTING:
+            return all(self._is_fixed(item, function) for item in node.args)
         if node.func.id not in ASKING:
             return False
         first, rest = node.args[0] if node.args else node.func, node.args[1:]
@@ -252,7 +262,7 @@ class ConstantConditions:
             return self._is_fixed(value, function)
         if not self._is_argument(node, function) or not self._seen.constant(function, name):
             return False
-        return not self._seen.survey.hands_on_comparisons
+        return not self._has_flags
 
     def _is_argument(self, node: ast.Name, function: Function) -> bool:
         """Whether a name is an argument that still has the value that the call gave."""

@@ -49,7 +49,7 @@ class Reachability:
                 return all(map(self.is_gone, statement.body if answer else statement.orelse))
             both = [*statement.body, *statement.orelse]
             return all(map(self.is_gone, both)) and not has_effect(statement.test)
-        if isinstance(statement, ast.For):
+        if isinstance(statement, (ast.For, ast.While)):
             return self.conditions.never_loops(statement)
         return id(statement) in self.dropped
 
@@ -140,6 +140,11 @@ class Reachability:
             if not self.conditions.never_loops(node):
                 self._collect_header(node, [node.target, node.iter], found, ran, owner)
                 self._collect_block(node.body, found, ran and True in self._seen.outcomes(node), owner)
+                self._collect_block(node.orelse, found, ran, owner)
+        elif isinstance(node, ast.While):
+            if not self.conditions.never_loops(node):
+                self._collect_header(node, [node.test], found, ran, owner)
+                self._collect_block(node.body, found, ran and True in self._seen.outcomes(node.test), owner)
                 self._collect_block(node.orelse, found, ran, owner)
         elif isinstance(node, ast.Try):
             self._collect_block(node.body, found, ran, owner)

@@ -24,7 +24,7 @@ class Survey:
         deferred: ids of sites in a lambda, which may run at any time.
         choosing: ids of statements whose own expressions hold a conditional expression.
         texts: lines that begin inside a string literal, whose spaces matter.
-        hands_on_comparisons: whether a comparison is passed to some call, so that a flag may depend on sizes.
+        comparisons: those that are passed to some call, and the function around, so that a flag may depend on sizes.
     """
 
     def __init__(self, tree: ast.Module):
@@ -36,7 +36,7 @@ class Survey:
         self.deferred: set[int] = set()
         self.choosing: set[int] = set()
         self.texts: set[int] = set()
-        self.hands_on_comparisons = False
+        self.comparisons: list[tuple[ast.expr, Function | None]] = []
         self._lambdas = 0
         for statement in tree.body:
             if isinstance(statement, ast.Assign) and is_table(statement):
@@ -71,7 +71,7 @@ class Survey:
             self.changes[id(node)] = set()
         elif kind is ast.ClassDef:
             around = (*around, node)
-        elif isinstance(node, (ast.If, ast.IfExp)):
+        elif isinstance(node, (ast.If, ast.IfExp, ast.While)):
             for test in operands(node.test):
                 self._add(test, function)
             if kind is ast.IfExp:
@@ -80,6 +80,8 @@ class Survey:
             self._add(node, function)
         elif isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
             self._note_change(node, around)
+            if isinstance(node, ast.Call):
+                self._note_comparisons(node, function)
         self._lambdas += kind is ast.Lambda
         for name in kind._fields:
             value = getattr(node, name, None)
@@ -94,9 +96,6 @@ class Survey:
     def _note_change(self, node: ast.Attribute | ast.Subscript | ast.Call, around: tuple[ast.AST, ...]) -> None:
         names: list[str] = []
         if isinstance(node, ast.Call):
-            for value in (*node.args, *(item.value for item in node.keywords)):
-                if isinstance(value, _FLAGS) and any(isinstance(item, ast.Compare) for item in _parts(value)):
-                    self.hands_on_comparisons = True
             names = [item.value for item in node.args[:2] if isinstance(item, ast.Constant) and type(item.value) is str]
             method = node.func
             if (
@@ -112,6 +111,11 @@ class Survey:
             for item in around:
                 if isinstance(item, FUNCTIONS):
                     self.changes[id(item)].update(names)
+
+    def _note_comparisons(self, node: ast.Call, function: Function | None) -> None:
+        for value in (*node.args, *(item.value for item in node.keywords)):
+            if isinstance(value, _FLAGS) and any(isinstance(item, ast.Compare) for item in _parts(value)):
+                self.comparisons.append((value, function))
 
 
 def operands(test: ast.expr) -> Iterator[ast.expr]:
