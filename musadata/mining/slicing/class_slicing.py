@@ -276,6 +276,8 @@ class _Cut:
                     piece.renames[use.prefix] = written
             elif any(use.root in member.names for member in piece.members):
                 self._attributes.add(use.root)
+            elif use.root == "__file__":  # a reference has none; paths of its repository lead nowhere
+                piece.renames["__file__"] = f'"{piece.definition.module.replace(".", "/")}.py"'
             elif use.root not in BUILTIN:
                 if use.hard or use.absent:
                     raise Unsliceable("needs_package" if use.absent else "unresolved_name", use.root)
@@ -329,7 +331,8 @@ class _Cut:
                 for called in sorted(self._pieces[key].calls):
                     place(self._pieces[called], inside)
                 for changer in changing.get(key, ()):
-                    place(changer, inside)
+                    if key not in piece.changes or changer.definition.key < piece.definition.key:
+                        place(changer, inside)  # changes of one name stay in the order of their file
             for key in sorted(piece.changes and self._reached(piece)):  # it may call all of these when it is executed
                 place(self._pieces[key], inside)
             ordered[piece.definition.key] = piece
