@@ -36,10 +36,11 @@ class Launch:
         return math.prod(self.threads)
 
 
-def find_launches(program: str, trace: Trace) -> tuple[Launch, ...]:
-    """The launches of a program in their order; those whose sizes do not follow from shapes are left out."""
+def find_launches(program: str, trace: Trace, given: Mapping[str, int] | None = None) -> tuple[Launch, ...]:
+    """The launches of a program in their order; those whose sizes do not follow from shapes, and from the host's
+    arguments that are `given`, are left out."""
     shapes = {fact.name.replace(".", "_"): fact.shape for fact in trace.tensors}
-    known: dict[str, tuple[int, ...]] = {}
+    known: dict[str, tuple[int, ...]] = {name: (number,) for name, number in (given or {}).items()}
     found = []
     for step in _STEP.finditer(program):
         if step["name"] or step["dim"]:
@@ -64,10 +65,17 @@ def _values(
         return known[text]
     if text.startswith("(") and text.endswith(")") and len(list(_arguments(text[1:-1]))) > 1:
         text = text[1:-1]
+    text = re.sub(r"\b(\w+)\.([xyz])\b", lambda match: _side(match, known), text)
     names = {name: Fraction(values[0]) for name, values in known.items() if len(values) == 1}
     numbers = [evaluate(_as_arithmetic(part, shapes), names) for part in _arguments(text)]
     whole = [int(number) for number in numbers if number is not None and number.denominator == 1]
     return tuple(whole) if whole and len(whole) == len(numbers) else None
+
+
+def _side(match: re.Match[str], known: Mapping[str, tuple[int, ...]]) -> str:
+    """`threads.x` as a number, if `threads` is known."""
+    sides, place = known.get(match[1], ()), "xyz".index(match[2])
+    return str(sides[place]) if place < len(sides) else match[0]
 
 
 def _as_arithmetic(text: str, shapes: Mapping[str, tuple[int, ...]]) -> str:

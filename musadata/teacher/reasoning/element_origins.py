@@ -58,7 +58,8 @@ def nearest_places(call: Call) -> str:
     for to, size, made in zip(outer, *sizes, strict=True):
         scale = call.argument("scales" if pooled == 1 else f"scales_{to}", "None")
         there.append(f"⌊{to}·{size} / {made}⌋" if scale == "None" else f"⌊{to} / {scale}⌋")
-    return f"`{call.output.name}`[…, {', '.join(outer)}] = {call.source.name}[…, {', '.join(there)}]"
+    before = ["n", "c"][pooled + 2 - len(call.source.shape) :]
+    return f"`{call.output.name}`[{', '.join([*before, *outer])}] = {call.source.name}[{', '.join([*before, *there])}]"
 
 
 def adaptive_windows(call: Call, what: str) -> str:
@@ -72,12 +73,13 @@ def adaptive_windows(call: Call, what: str) -> str:
         if made == 1 and size > 1:
             ranges.append(f"all {size} places {along}")
         elif size != made and size % made == 0:
-            step = size // made
-            ranges.append(f"{to}·{step} <= {along} < ({to} + 1)·{step}")
+            ranges.append(f"{to}·{size} / {made} <= {along} < ({to} + 1)·{size} / {made}")
         elif size != made:
             ranges.append(f"⌊{to}·{size} / {made}⌋ <= {along} < ⌈({to} + 1)·{size} / {made}⌉")
     over = f" over {' and '.join(ranges)}" if ranges else ""
-    return f"`{call.output.name}`[…, {', '.join(outer)}] = {what} of {call.source.name}[…, {', '.join(inner)}]{over}"
+    before = ["n", "c"][pooled + 2 - len(call.source.shape) :]
+    here, there = (", ".join([*before, *names]) for names in (outer, inner))
+    return f"`{call.output.name}`[{here}] = {what} of {call.source.name}[{there}]{over}"
 
 
 def _slice(names: list[str], call: Call) -> list[str]:

@@ -89,7 +89,7 @@ def _along_rows(facts: KernelFacts, way: Way) -> str:
         cols = last.extent.evaluate(sizes)
         if cols % block:
             rests.append(f"{_SECOND * number}{block} − {cols} % {block} = {block - cols % block}")
-    return say("grid_of_blocks", guard=way.guard, rests=join(unique(rests))) if rests else ""
+    return say("grid_of_blocks", guard=way.guard, rests=", ".join(unique(rests))) if rests else ""
 
 
 def bound_points(
@@ -121,8 +121,8 @@ def _tiles(facts: KernelFacts, tile: Sequence[int]) -> str:
     sides, _ = _sides(facts, axes)
     if stage.contraction.shared:
         sides = f"In each {'phase' if facts.kernel.axes[1:2] == kernel.axes[1:2] else 'group'} {sides}"
-    rests: list[str] = []
-    for number, sizes in enumerate((facts.sizes, facts.other)):
+    rests: list[list[str]] = []
+    for sizes in (facts.sizes, facts.other):
         lengths = [(prod(facts.extents(some, sizes)), name) for name, some in axes.items()]
         named = {"depth": "depth", "row": "rows", "column": "columns"}
         left = [
@@ -130,11 +130,12 @@ def _tiles(facts: KernelFacts, tile: Sequence[int]) -> str:
             for (length, name), side in zip(lengths, tile, strict=False)
             if length % side
         ]
-        rests += [f"{join(left)}{' with the second set of shapes' * number}"] if left else []
+        rests.append([text for text in left if not rests or text not in rests[0]])
+    told = [join(left) for left in rests[:1] if left] + [f"{_SECOND}{join(left)}" for left in rests[1:] if left]
     in_fours = tile[2] == 1
     shape = f"{tile[0]} × {tile[1]}" if in_fours else f"{tile[0]} × {tile[1]} by {tile[2]} of the depth"
-    name = "whole_tiles" if not rests else "lines_of_tiles" if in_fours else "rest_of_tiles"
-    return say(name, sides=sides, tile=shape, rests="; ".join(unique(rests)))
+    name = "whole_tiles" if not told else "lines_of_tiles" if in_fours else "rest_of_tiles"
+    return say(name, sides=sides, tile=shape, rests=", ".join(told))
 
 
 def _attention(facts: KernelFacts) -> str:

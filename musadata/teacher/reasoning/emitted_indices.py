@@ -5,7 +5,7 @@ from collections.abc import Sequence, Set
 from musadata.teacher.compiler.ir.index_formulas import Variable
 from musadata.teacher.compiler.lowering.fusion import Reduce, Scan
 from musadata.teacher.reasoning.emitted_threads import deal_threads
-from musadata.teacher.reasoning.kernel_facts import FLAT, Access, KernelFacts, pair_of
+from musadata.teacher.reasoning.kernel_facts import FLAT, LONGEST_PLACE, Access, KernelFacts, pair_of
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import VARYING, join, product_text, strides_of, unique
 
@@ -83,6 +83,12 @@ def _accesses(facts: KernelFacts) -> str:
         f"`({outer.name}, {inner.name})` is place `{inner.name}` of group `{outer.name}`" for outer, inner in pairs
     }
     where = f", where {join(sorted(known))}" if known else ""
+    long = unique([access.buffer.name for access in facts.reads if len(access.text) > LONGEST_PLACE])
+    loads, lines = facts.way.loads(long[0]) if long else ([], [])
+    if loads and "%" not in "".join(loads):  # as the kernel has them, which names their parts
+        short = [f"`{access.text}`" for access in facts.reads if access.buffer.name not in long]
+        reads = [*short, *(f"`{text}`" for text in loads)]
+        where = f", where {join([f'`{line}`' for line in lines[:_MOST]])}" if lines else where
     more = len(reads) - _MOST
     shown = join([*reads[:_MOST], f"{more} more"] if more > 1 else reads)
     return f"{shown} {'goes' if len(reads) == 1 else 'go'} into {written}{where}"

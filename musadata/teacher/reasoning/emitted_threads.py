@@ -4,23 +4,27 @@ from math import prod
 
 from musadata.teacher.compiler.emission.rowwise import WARP
 from musadata.teacher.compiler.lowering.fusion import Reduce
-from musadata.teacher.reasoning.kernel_facts import KernelFacts
+from musadata.teacher.reasoning.kernel_facts import LONGEST_PLACE, KernelFacts
 from musadata.teacher.reasoning.launched_ways import Way
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import join, product_text, unique
 
 _BYTES = {"float32": 4, "float64": 8, "int64": 8, "int32": 4, "float16": 2, "bfloat16": 2}
-_MOST_PLACES = 6
+_MOST_PLACES = 9
 
 
 def deal_threads(facts: KernelFacts) -> list[str]:
     """What a thread takes and reads: sentences after that about a kernel's points."""
-    return [_launched(facts.way), *(_neighbours(facts) if facts.is_flat else _steps(facts))]
+    return [_launched(facts), *(_neighbours(facts) if facts.is_flat else _steps(facts))]
 
 
-def _launched(way: Way) -> str:
-    """How many blocks there are, and the lines by which a thread finds its place."""
-    places = [f"`{text}`" for text in way.places()[:_MOST_PLACES]]
+def _launched(facts: KernelFacts) -> str:
+    """How many blocks there are, and the lines by which a thread finds its place. What the accesses say is not among
+    them."""
+    way, read = facts.way, "".join(access.text for access in facts.reads if len(access.text) <= LONGEST_PLACE)
+    lines = [text for text in way.places() if "_offset = " not in text]
+    found = [text for text in lines if "(" not in text or text.partition(" = ")[2] not in read]
+    places = [f"`{text}`" for text in found[:_MOST_PLACES]]
     if way.loops:
         threads, (head, *rest) = product_text(way.threads), places
         return say("launched_loop", threads=threads, head=head, places=f", with {join(rest)}" if rest else "")
@@ -84,7 +88,7 @@ def _share(facts: KernelFacts, way: Way, stage: Reduce) -> str:
 
 
 def _join(way: Way) -> str:
-    if "warp per" in way.schedule:
+    if "warp per" in way.schedule or ("warp shuffles" in way.schedule and way.team == WARP):
         return say("join_lanes")
     how = "join_warps" if "warp shuffles" in way.schedule else "join_tree"
     return say(how, team=way.team, warp=WARP, warps=way.team // WARP)

@@ -13,6 +13,7 @@ from musadata.teacher.compiler.ir.index_formulas import Index, Opaque, Operation
 from musadata.teacher.compiler.ir.scalar import Added, Buffer, Choose, Compare, Load, Scalar
 from musadata.teacher.compiler.lowering.fusion import PARTS_AXIS, Kernel, Stage, Store
 from musadata.teacher.compiler.lowering.layout import flatten
+from musadata.teacher.reasoning.conditions import holds_everywhere
 from musadata.teacher.reasoning.kernel_plan import Call
 from musadata.teacher.reasoning.launched_ways import Way, ways_of
 from musadata.teacher.reasoning.planned_kernels import nodes_of_calls, shares_of
@@ -131,6 +132,11 @@ class KernelFacts:
             position = re.sub(rf"\b{re.escape(other.name)}\[", f"{fact.name}[", position)
         return Access(buffer, index, f"{self.name_of(buffer)}[{position}]")
 
+    def element(self, access: Access) -> str:
+        """The element of an access in coordinates: `pad[n, c, h, w]`."""
+        places = [pair_text(position) or self.printer.index(position) for position in access.index]
+        return f"{self.name_of(access.buffer)}[{', '.join(places) or '0'}]"
+
     def name_of(self, buffer: Buffer) -> str:
         return self.known[buffer].name if buffer in self.known else buffer.name
 
@@ -224,6 +230,8 @@ class KernelFacts:
                 loads = [part for part in node.yes.walk() if isinstance(part, Load)]
                 if not loads or any(isinstance(part, Load) for part in node.no.walk()):
                     continue
+                if holds_everywhere(node.condition, (self.sizes, self.other)):
+                    continue
                 condition = self.printer.scalar(node.condition)
                 before = found.get(condition)
                 name = self.name_of(stage.buffer) if isinstance(stage, Store) else stage.local
@@ -291,7 +299,7 @@ def facts_of(candidate: Candidate, calls: Sequence[Call], first: Trace, second: 
     """The facts of each kernel of an answer."""
     sizes, other = _sizes_in(candidate, first), _sizes_in(candidate, second)
     known = _known_tensors(candidate, calls, first, sizes)
-    ways = ways_of(candidate, first, second)
+    ways = ways_of(candidate, (first, sizes), (second, other))
     return [KernelFacts(way.emitted.kernel, sizes, other, known, way) for way in ways]
 
 

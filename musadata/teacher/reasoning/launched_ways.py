@@ -1,6 +1,7 @@
 """The schedule in which the answer launches a kernel, with its grid at the sizes of a trace and its own index lines."""
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -72,10 +73,18 @@ class Way:
                 begins = re.search(r"= [^;]*\b(blockIdx|gridDim)", text) if loop else None
                 if loop:
                     inside = bool(begins) if len(margin) == 4 else inside
-                if begins or (line and any(re.search(rf"\b{name}\b", line.partition(" = ")[2]) for name in known)):
+                if begins or (line and _is_place(line.partition(" = ")[2], known)):
                     found.append(text)
                     known += [line.partition(" ")[0]] if line else [text.split()[2]]
         return found
+
+    def loads(self, name: str) -> tuple[list[str], list[str]]:
+        """The loads from a buffer as the kernel has them, and the lines that define the integers in them."""
+        found = list(dict.fromkeys(re.findall(rf"\b{name}\[[^\[\]]*\]", self._body)))
+        names = dict.fromkeys(re.findall(r"\w+", " ".join(found)))
+        lines = (re.search(rf"const int ({name} = [^;]+);", self._body) for name in names)
+        places = self.places()
+        return found, [match[1] for match in lines if match and match[1] not in places]
 
     def steps(self) -> list[str]:
         """The heads of the loops that threads share, each once."""
@@ -83,9 +92,14 @@ class Way:
         return [loop for loop in loops if re.search(r"= (lane|threadIdx\.\w|member)\b", loop)]
 
 
-def ways_of(candidate: Candidate, first: Trace, second: Trace) -> list[Way]:
-    """The schedule of each kernel of an answer."""
-    one, other = (_first_launches(candidate, trace) for trace in (first, second))
+def _is_place(formula: str, known: Sequence[str]) -> bool:
+    """Whether a formula is arithmetic with what is known of a thread's place, and no other name for that."""
+    return "[" not in formula and formula not in known and any(re.search(rf"\b{name}\b", formula) for name in known)
+
+
+def ways_of(candidate: Candidate, *sets: tuple[Trace, Mapping[str, int]]) -> list[Way]:
+    """The schedule of each kernel of an answer, at two sets of shapes, with their named sizes."""
+    one, other = (_first_launches(candidate, trace, sizes) for trace, sizes in sets)
     ways = []
     for emitted in candidate.kernels:
         name, match = emitted.kernel.name, _THREADS.search("\n".join(emitted.launch))
@@ -95,6 +109,6 @@ def ways_of(candidate: Candidate, first: Trace, second: Trace) -> list[Way]:
     return ways
 
 
-def _first_launches(candidate: Candidate, trace: Trace) -> dict[str, Launch]:
+def _first_launches(candidate: Candidate, trace: Trace, sizes: Mapping[str, int]) -> dict[str, Launch]:
     """The first launch of each kernel, by its name."""
-    return {launch.kernel: launch for launch in reversed(find_launches(candidate.source, trace))}
+    return {launch.kernel: launch for launch in reversed(find_launches(candidate.source, trace, sizes))}

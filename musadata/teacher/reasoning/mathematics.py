@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from musadata.teacher.compiler.lowering.fusion import Reduce, Scan
 from musadata.teacher.reasoning.element_origins import (
-    adaptive_windows,
     element_of,
     indexed_places,
     nearest_places,
@@ -19,10 +18,10 @@ from musadata.teacher.reasoning.task_analysis import (
     group_row,
     is_whole,
     join,
-    product_text,
     row_of,
     unique,
 )
+from musadata.teacher.reasoning.windows import convolution_formula, pooling_formula
 
 _FORMULAS: dict[str, str] = KNOWLEDGE["formulas"]
 _LOSSES: dict[str, str] = KNOWLEDGE["losses"]
@@ -57,7 +56,10 @@ def write_mathematics(analysis: TaskAnalysis) -> str:
             lines = [_with_constants(line, constants) for line in _formulas_of(again)]
             paragraphs.append("\n".join([f"For `{again.output.name}`:", "", *(f"- {line}" for line in lines)]))
     if not paragraphs:
-        paragraphs.append("Every output element is an input element, unchanged; there is no arithmetic at all.")
+        copies = [facts for facts in analysis.told if facts.copies and len(facts.reads) == 1]
+        moves = [f"`{facts.element(facts.writes[0])} = {facts.element(facts.reads[0])}`" for facts in copies]
+        told = [text for text in moves if len(text) <= _LONGEST and " * " not in text]
+        paragraphs.append(say("copied", moves=join(told)) if told else say("unchanged"))
     return "\n\n".join([*paragraphs, *_precision(analysis)])
 
 
@@ -267,31 +269,11 @@ def _matmul(call: Call) -> str:
 
 
 def _convolution(call: Call) -> str:
-    weight = call.weight
-    taps = " × ".join(str(size) for size in weight.shape[1:])
-    bias = f"{call.operands[2].name}[o] + " if len(call.operands) > 2 else ""
-    total = math.prod(weight.shape[1:])
-    if call.is_transposed:
-        most = product_text((weight.shape[0], *weight.shape[2:]))
-        product = f"{call.source.name}[n, c, p]·{weight.name}[c, o, t]"
-        return f"{_result(call)}[n, o, …] = {bias}Σ {product} {say('transposed_taps_of_one', most=most)}"
-    equation = f"{taps} = {total}" if len(weight.shape) > 2 else taps
-    product = f"{call.source.name}[n, c, …]·{weight.name}[o, c, …]"
-    outside = "; a tap outside the input counts as 0" if any(call.integers("padding")) else ""
-    return f"{_result(call)}[n, o, …] = {bias}Σ {product} over {equation} taps{outside}"
+    return convolution_formula(call)
 
 
 def _pooling(call: Call) -> str:
-    window = call.integers("kernel_size")
-    what = "max" if "max" in call.packet else "mean"
-    if "adaptive" in call.packet:
-        return adaptive_windows(call, what)
-    place = f"a window of {product_text(window)} elements" if math.prod(window) > 1 else "a window of 1 element"
-    rule = ""
-    if what == "mean" and any(call.integers("padding")):
-        counted = call.argument("count_include_pad", "True") == "True"
-        rule = ", padding counted in the divisor" if counted else ", padding not counted in the divisor"
-    return f"{_result(call)} = {what} of {call.source.name} over {place}{rule}"
+    return pooling_formula(call)
 
 
 def _scan(call: Call) -> str:

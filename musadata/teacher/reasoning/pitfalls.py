@@ -1,9 +1,9 @@
 """Step 6: likely mistakes in this kernel, and how each would show."""
 
+import re
 from collections.abc import Mapping
 from math import prod
 
-from musadata.teacher.compiler.emission.pointwise import can_vectorise
 from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, SCATTERS, Call, CallKind, Stage, by_kind, count
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import VARYING, TaskAnalysis, group_row, row_of
@@ -11,6 +11,7 @@ from musadata.teacher.reasoning.value_ranges import ANY, Range, ranges_of
 
 _HAZARDS: dict[str, str] = KNOWLEDGE["hazards"]
 _MOST = 7
+_WRAPPED = re.compile(r"\((\w+) \+ (\w+) - (\w+)\) % \2\b")  # a place that goes round
 # Below these magnitudes of the operand, the exponentials that hazards speak of are finite.
 _EDGES = {"tanh": 44.0, "silu": 88.0, "softplus": 20.0, "mish": 20.0, "log_sigmoid_forward": 88.0}
 
@@ -41,6 +42,8 @@ def _of_call(call: Call, ranges: Mapping[str, Range]) -> list[str]:
         hazard = say("square")
     told = [f"`{call.operator}`: {hazard}."] if hazard else []
     write = _broadcast if call.kind is CallKind.ELEMENTWISE else _WRITERS.get(call.kind, _nothing)
+    if "max_pool" in call.packet and ranges.get(call.source.name, ANY)[0] >= 0:
+        return told  # 0 is no wrong start for it
     return [*told, *write(call)]
 
 
@@ -51,6 +54,8 @@ def _cannot_happen(call: Call, ranges: Mapping[str, Range]) -> bool:
         return len(call.operands) > 1 and (low > 0 or high < 0)
     if call.packet == "log":
         return low > 0
+    if call.packet in ("pow", "relu"):  # roots of no negative number; nothing that is left to clip
+        return low >= 0
     edge = _EDGES.get(call.packet)
     return edge is not None and -edge < low and high < edge
 
@@ -204,11 +209,13 @@ def _of_stage(stage: Stage) -> list[str]:
 
 def _of_task(analysis: TaskAnalysis) -> list[str]:
     out = analysis.outputs[0]
-    row = out.shape[-1] if out.shape else 1
-    in_fours = any(can_vectorise(facts.kernel) for facts in analysis.told if facts.is_flat)
+    rows = [facts.shape(facts.writes[0].buffer)[-1:] for facts in analysis.told if "float4" in facts.way.schedule]
+    row = next((size for (size,) in filter(None, rows) if size > 1 and size % 4), 0)
     packets = {call.packet for call in analysis.calls}
+    wrapped = [match for facts in analysis.told for one in facts.reads if (match := _WRAPPED.search(one.text))]
     return [
+        *(say("wrapped_place", place=match[1], size=match[2], before=match[3]) for match in wrapped),
         say("pieces_in_order") if {"new_empty", "copy"} <= packets else "",
-        say("float4_rows", row=row) if in_fours and row > 1 and row % 4 else "",
+        say("float4_rows", row=row) if row else "",
         say("output_type", dtype=out.dtype) if out.dtype != "float32" else "",
     ]

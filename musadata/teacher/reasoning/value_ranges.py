@@ -62,11 +62,20 @@ def _clamp(call: Call, known: Mapping[str, Range]) -> Range:
 
 
 def _mul(call: Call, known: Mapping[str, Range]) -> Range:
-    return (0.0, inf) if len(call.names) > 1 and call.names[0] == call.names[1] else ANY
+    low = _first(call, known)[0]
+    other = known.get(call.names[1], ANY)[0] if len(call.names) > 1 else _number(call.argument("other"), -inf)
+    is_square = len(call.names) > 1 and call.names[0] == call.names[1]
+    return (0.0, inf) if is_square or min(low, other) >= 0 else ANY
 
 
 def _pow(call: Call, known: Mapping[str, Range]) -> Range:
-    return (0.0, inf) if call.argument("exponent") in ("2", "2.0", "4", "4.0") else ANY
+    is_even = call.argument("exponent") in ("2", "2.0", "4", "4.0")
+    return (0.0, inf) if is_even or _first(call, known)[0] >= 0 else ANY
+
+
+def _sign(call: Call, known: Mapping[str, Range]) -> Range:
+    low, high = _first(call, known)
+    return (0.0 if low >= 0 else -1.0, 0.0 if high <= 0 else 1.0)
 
 
 def _add(call: Call, known: Mapping[str, Range]) -> Range:
@@ -98,9 +107,11 @@ _RULES: dict[str, Callable[[Call, Mapping[str, Range]], Range]] = {
     "hardtanh": _clamp,
     "mul": _mul,
     "pow": _pow,
+    "sign": _sign,
     "add": _add,
     **dict.fromkeys(
         ("view", "slice", "transpose", "permute", "expand", "unsqueeze", "squeeze", "select", "amax"), _same
     ),
     **dict.fromkeys(("amin", "mean", "clone", "t", "_unsafe_view", "reshape", "max_pool2d_with_indices"), _same),
+    **dict.fromkeys((f"avg_pool{rank}d" for rank in (1, 2, 3)), _same),
 }

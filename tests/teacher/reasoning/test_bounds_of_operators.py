@@ -44,6 +44,63 @@ def test_the_taps_of_a_transposed_convolution_are_those_that_land_on_the_output(
         assert int(number) == len(landing)
 
 
+@pytest.mark.parametrize(
+    ("forward", "setup", "formula"),
+    [
+        (
+            "return self.c(x)",
+            "self.c = nn.Conv2d(4, 6, (3, 1), stride=2, padding=(1, 0), groups=2)",
+            "convolution`[n, o, h, w] = c.bias[o] + Σ x[n, ⌊o / 3⌋·2 + c, h·2 + kh − 1, w·2]·c.weight[o, c, kh, 0], "
+            "c < 2, kh < 3: 2 × 3 = 6 terms; a place outside of the input counts as 0",
+        ),
+        (
+            "return self.c(x)",
+            "self.c = nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, bias=False)",
+            "convolution`[n, o, h, w] = Σ x[n, c, (h + 1 − kh) / 2, (w + 1 − kw) / 2]·c.weight[c, o, kh, kw], c < 4",
+        ),
+        (
+            "return F.max_pool2d(x, 3, 1, 1)",
+            "pass",
+            "[n, c, h, w] = max x[n, c, h + kh − 1, w + kw − 1], kh < 3, kw < 3; a place outside",
+        ),
+        (
+            "return F.avg_pool2d(x, (2, 3), padding=1, count_include_pad=False)",
+            "pass",
+            "(Σ x[n, c, h·2 + kh − 1, w·3 + kw − 1]) / the taps inside of the input, kh < 2, kw < 3",
+        ),
+    ],
+)
+def test_the_formula_of_a_window_has_the_place_of_each_tap(forward, setup, formula):
+    assert formula in steps_of(forward, setup, (2, 4, 9, 8), (3, 4, 7, 9))["scalar mathematics"]
+
+
+def test_mistakes_that_cannot_show_are_not_named():
+    steps = steps_of("return F.max_pool2d(torch.relu(x), 2)", "pass", (2, 4, 9, 8), (3, 4, 7, 9))
+    assert "−inf" not in steps["error pre-analysis"]  # nothing that is pooled is negative
+    steps = steps_of("return F.lp_pool2d(x, 2.0, 2)", "pass", (2, 4, 9, 8), (3, 4, 7, 9))
+    assert "negative base" not in steps["error pre-analysis"]
+    assert "aten.relu" not in steps["error pre-analysis"]
+
+
+def test_a_guard_that_cannot_fail_is_not_told():
+    """Without padding every tap of a window lies inside of the input."""
+    with CompilerTeacher(TeacherConfig(samples=1, faults=0), seed=7) as teacher:
+        for padding in (0, 1):
+            setup = f"self.c = nn.Conv1d(4, 6, 3, padding={padding})"
+            task, traces = task_and_traces("return self.c(x)", setup, (2, 4, 19), (3, 4, 17))
+            text = teacher.answer(Request(RequestKind.REASON, task, traces, ())).text
+            assert ("is not loaded" in text) == (padding > 0)
+
+
+def test_a_padding_that_goes_round_is_a_copy_with_its_place_and_its_trap():
+    setup = "self.p = nn.CircularPad1d(2)"
+    with CompilerTeacher(TeacherConfig(samples=1, faults=0), seed=7) as teacher:
+        task, traces = task_and_traces("return self.p(x)", setup, (2, 4, 19), (3, 4, 17))
+        text = teacher.answer(Request(RequestKind.REASON, task, traces, ())).text
+    assert re.search(r"`\w+\[b, row, col\] = x\[b, row, \(.* % cols\]`: elements are copied", text)
+    assert "is negative before the first element, and `%` keeps the sign in C++" in text
+
+
 def test_a_slice_is_explained_and_said_to_be_cut_where_an_axis_is_shorter_than_its_end():
     steps = steps_of("return torch.relu(x[:, 1:9])", "pass", (3, 12), (4, 15), (5, 2))
     assert "`slice[r, c] = x[r, c + 1]`" in steps["scalar mathematics"]

@@ -37,7 +37,7 @@ def test_the_shape_of_a_convolution_is_derived_from_kernel_stride_and_padding():
 def test_equal_operators_with_another_stride_have_formulas_of_their_own():
     text = texts("strides")["scalar mathematics"]
     assert "in the same way" not in text
-    assert "over 8 × 1 = 8 taps" in text and "over 8 × 3 = 24 taps" in text
+    assert "c < 8: 8 terms" in text and "w·2 + kw − 1" in text and "c < 8, kw < 3: 8 × 3 = 24 terms" in text
 
 
 def test_softmax_is_warned_of_overflow_and_variance_of_cancellation():
@@ -95,7 +95,7 @@ def test_an_upsampling_has_its_scales():
     fact = traces_of("gelu_chain")[0].tensors[0]
     x, y = (dataclasses.replace(fact, name=n, shape=shape) for n, shape in (("x", (1, 2, 8, 9)), ("y", (1, 2, 16, 30))))
     call = Call("aten.upsample_nearest2d.default", (x,), (y,), "output_size=[16, 30], scales_h=2.0")
-    assert nearest_places(call) == "`y`[…, h, w] = x[…, ⌊h / 2.0⌋, ⌊w·9 / 30⌋]"
+    assert nearest_places(call) == "`y`[n, c, h, w] = x[n, c, ⌊h / 2.0⌋, ⌊w·9 / 30⌋]"
 
 
 def test_a_bound_that_is_not_given_is_not_in_the_formula():
@@ -130,7 +130,7 @@ def test_the_windows_of_an_adaptive_pooling_are_ranges_of_indices():
     assert [sum(places) / len(places) for places in covered] == pytest.approx(pooled.tolist())
     assert (
         adaptive_windows(call((2, 3, 1, 80), (2, 3, 1, 5)), "max")
-        == "`y`[…, h, w] = max of x[…, h, j] over w·16 <= j < (w + 1)·16"
+        == "`y`[n, c, h, w] = max of x[n, c, h, j] over w·80 / 5 <= j < (w + 1)·80 / 5"
     )
     assert "over all 9 places i and all 8 places j" in adaptive_windows(call((2, 3, 9, 8), (2, 3, 1, 1)), "mean")
 
