@@ -12,7 +12,6 @@ from musadata.teacher.compiler.emission.launch import EmittedKernel
 from musadata.teacher.grounding.launches import Launch, find_launches
 
 _HELD = re.compile(r"float \w+_row\w*\[(\d+)\];")
-_THREADS = re.compile(r"dim3 threads\(([\d, ]+)\)|int threads = (\d+);")
 _BODY = re.compile(r"__global__ void [^{]*\) \{\n(.*?)\n\}\n", re.DOTALL)
 _LINE = re.compile(r"^( {4}| {8})(?:const (?:int|int64_t) (\w+ = [^;]+);|(for \([^{]*\)) \{)", re.MULTILINE)
 _GUARD = re.compile(r"^    if \(([^{};]*)\) return;", re.MULTILINE)
@@ -25,12 +24,16 @@ class Way:
     the device decides the number of blocks."""
 
     emitted: EmittedKernel
-    threads: tuple[int, ...]  # the sizes of a block along x, y and z
     launches: tuple[Launch, Launch] | None
 
     @property
     def schedule(self) -> str:
         return self.emitted.schedule
+
+    @property
+    def threads(self) -> tuple[int, ...]:
+        """The sizes of a block along x, y and z."""
+        return self.emitted.threads
 
     @property
     def block(self) -> int:
@@ -102,10 +105,9 @@ def ways_of(candidate: Candidate, *sets: tuple[Trace, Mapping[str, int]]) -> lis
     one, other = (_first_launches(candidate, trace, sizes) for trace, sizes in sets)
     ways = []
     for emitted in candidate.kernels:
-        name, match = emitted.kernel.name, _THREADS.search("\n".join(emitted.launch))
-        assert match is not None, f"{name} has a block of a fixed size"
+        name = emitted.kernel.name
         launches = (one[name], other[name]) if name in one and name in other else None
-        ways.append(Way(emitted, tuple(int(side) for side in (match[1] or match[2]).split(",")), launches))
+        ways.append(Way(emitted, launches))
     return ways
 
 

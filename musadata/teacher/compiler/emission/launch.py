@@ -12,6 +12,7 @@ from musadata.teacher.compiler.ir.scalar import Buffer
 from musadata.teacher.compiler.lowering.fusion import Kernel
 
 _SCALAR_TYPES = ("Bool", "UInt8", "Int8", "Int16", "Int32", "Int64", "Float16", "BFloat16", "Float32", "Float64")
+_THREADS = re.compile(r"dim3 threads\(([\d, ]+)\)|int threads = (\d+);")
 MOST_THREADS = 2048  # that a multiprocessor runs at once
 TORCH_TYPES = {name.lower(): f"torch::k{name}" for name in _SCALAR_TYPES}
 
@@ -39,6 +40,7 @@ class EmittedKernel:
         source: helper functions of its own and the `__global__` function.
         launch: the host's lines that launch it.
         sizes: names of the sizes and numbers that its launch refers to.
+        threads: how many a block has, along x and further axes, in this launch: layers that share a kernel may differ.
         tile: of a product, how many rows and columns a block computes, by slices of how many steps of the depth.
     """
 
@@ -48,6 +50,7 @@ class EmittedKernel:
     source: str
     launch: tuple[str, ...]
     sizes: frozenset[str]
+    threads: tuple[int, ...]
     tile: tuple[int, int, int] | None = None
 
 
@@ -102,7 +105,10 @@ def finish(
     else:
         lines = (*setup, *_call(kernel.name, arguments, shared), check)
     used = frozenset((*free, *mentioned(size_names, "\n".join(lines))))
-    return EmittedKernel(kernel, schedule, tuple(block.functions), helpers + source, lines, used, tile)
+    found = _THREADS.search("\n".join(setup))
+    assert found is not None, f"{kernel.name} has a block of a fixed size"
+    threads = tuple(int(side) for side in (found[1] or found[2]).split(","))
+    return EmittedKernel(kernel, schedule, tuple(block.functions), helpers + source, lines, used, threads, tile)
 
 
 def _call(name: str, arguments: Sequence[str], shared: str) -> list[str]:

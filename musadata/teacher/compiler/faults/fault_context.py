@@ -74,8 +74,7 @@ class FaultContext:
         kernel = emitted.kernel
         points = tuple(extent_hint(kernel.axes, sizes) for sizes in hints)
         inner = tuple(max(extent_hint(s.axes, sizes) for s in kernel.stages) for sizes in hints)
-        found = re.search(r"(?:const int threads = |dim3 threads\(|<<<\w+, )(\d+)", "\n".join(emitted.launch))
-        return KernelSite(emitted, points, inner, int(found.group(1)) if found else 1)
+        return KernelSite(emitted, points, inner, emitted.threads[0])
 
     def values_of(self, text: str) -> tuple[int, ...] | None:
         """What a size's name or a number is in each set of shapes; None if it is neither."""
