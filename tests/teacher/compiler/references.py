@@ -563,6 +563,7 @@ FIXTURES = {
     "shared in memory": Fixture("return (lambda t: (t.sum(1), t.t() @ x, t + 1))(torch.tanh(x) * x)", ROWS),
     "nested outputs": Fixture('return {"a": x * 2, "b": [x.sum(0), 3]}', ROWS),
     "argmax": Fixture("return x.argmax(1)", ROWS),
+    "place and sum": Fixture("return x.argmax(1), x.sum(1)", ROWS),
     "reduced again": Fixture(
         "return torch.logsumexp(x.sum(1, keepdim=True).amax(1, keepdim=True).mean(1, keepdim=True), 1)",
         two(tensor(5, 1500), tensor(3, 2100)),

@@ -25,6 +25,7 @@ QUICK = {
     "circular": 1,
     "written views": 4,
     "two maxima": 0,
+    "place and sum": 1,
     "reduced again": 0,
     "extended rows": 0,
     "gathered product": 0,

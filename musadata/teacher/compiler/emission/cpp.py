@@ -25,10 +25,10 @@ from musadata.teacher.compiler.ir.scalar import (
     Local,
     Named,
     Scalar,
-    same,
 )
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
 from musadata.teacher.compiler.lowering.layout import flat_position, flatten
+from musadata.teacher.compiler.lowering.paired_reductions import is_extreme
 
 ATOM, UNARY, PRODUCT, SUM, RELATION, EQUAL, BOTH, TERNARY = 100, 90, 80, 70, 60, 55, 40, 10
 
@@ -341,13 +341,6 @@ def combined(stages: Sequence[Reduce]) -> list[Reduce]:
     """The reductions without the extremes that are found with their places."""
     with_places = [one for one, other in pairwise(stages) if is_extreme(one, other)]
     return [stage for stage in stages if stage not in with_places]
-
-
-def is_extreme(one: object, other: object) -> bool:
-    """Whether a stage finds the largest or smallest of some values, and the next the place of it."""
-    if not (isinstance(one, Reduce) and isinstance(other, Reduce)) or other.kind != f"arg{one.kind}":
-        return False
-    return one.axes == other.axes and bool(one.axes) and same(one.value, other.value)
 
 
 def combined_type(stage: Reduce) -> str:

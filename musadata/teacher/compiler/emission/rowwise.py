@@ -13,7 +13,6 @@ from musadata.teacher.compiler.emission.cpp import (
     helper_name,
     helpers,
     identity,
-    is_extreme,
     number_text,
     update,
 )
@@ -22,8 +21,9 @@ from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text,
 from musadata.teacher.compiler.emission.pointwise import decode_joined, decoded, names_in, threads_for, write_store
 from musadata.teacher.compiler.emission.statements import INDEX, Block, decode, is_shared
 from musadata.teacher.compiler.ir.index_formulas import ZERO, Index, Operation, Size, Variable, of, product
-from musadata.teacher.compiler.ir.scalar import Call, Choose, Literal, Local, Named, Scalar, plain, same
+from musadata.teacher.compiler.ir.scalar import Local, Named
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce, Scan, Stage, Store
+from musadata.teacher.compiler.lowering.paired_reductions import is_extreme, is_moments, is_shifted, is_softmax
 
 WARP = 32
 COLLECTIVE = ("sum", "prod", "max", "min", "fast_max", "any", "all")  # reductions that several threads can share
@@ -149,89 +149,229 @@ def point_name(kernel: Kernel) -> str:
 
 
 def work(kernel: Kernel, block: Block, team: Team, point: str) -> None:
-    """All stages at one point."""
+    """Write all stages at one point."""
     if len(kernel.axes) > 1 and not team.first and not is_shared():
         block.printer.flat = (kernel.axes, point)
         decode_joined(kernel, block, point, kernel.axes, decoded(kernel, block))
     elif len(kernel.axes) > 1:
         decode(block, point, kernel.axes, used_axes(kernel))
-    fixed = frozenset(kernel.axes)
-    known: set[str] = set()
-    names = _register_names(kernel, block)
-    if team.row is not None:
-        team.row.start(block, kernel)
-    online = [is_softmax, *([is_moments] if team.row is not None else [])] if team.online else []
-    sums = {one: other for one, other in pairwise(kernel.stages) if any(test(one, other) for test in online)}
-    after, known_before = dict(pairwise(kernel.stages)), set[Stage]()
-    for stage in kernel.stages:
-        assert not isinstance(stage, Scan)
-        if stage in known_before:
-            continue
-        if isinstance(stage, Reduce) and is_extreme(stage, after.get(stage)):
-            place = after[stage]
-            assert isinstance(place, Reduce)
-            block.write()
-            pair = names[place.local], names[stage.local]
-            _reduce_position(block, place, team, pair, fixed, frozenset(known), kernel)
-            _store_result(block, stage, team)
-            known |= {stage.local, place.local}
-            known_before.add(place)
-        elif stage in sums:
-            below = sums[stage]
-            assert isinstance(stage, Reduce) and isinstance(below, Reduce)
-            block.write()
-            _reduce_online(block, stage, below, team, fixed, frozenset(known), names, kernel)
-            known |= {stage.local, below.local}
-        elif stage in sums.values():
-            continue
-        elif isinstance(stage, Reduce):
-            block.write()
-            together = _together(kernel, stage, [*sums, *sums.values()])
-            if stage.kind.startswith("arg"):
-                pair = names[stage.local], block.fresh("best")
-                _reduce_position(block, stage, team, pair, fixed, frozenset(known), kernel)
+    _Work(kernel, block, team).write()
+
+
+class _Work:
+    """The stages under construction."""
+
+    def __init__(self, kernel: Kernel, block: Block, team: Team):
+        self.kernel, self.block, self.team, self.stages = kernel, block, team, kernel.stages
+        self.fixed, self.known = frozenset(kernel.axes), frozenset[str]()  # variables, and registers that hold results
+        self.names = _register_names(kernel, block)
+        tests = [is_softmax, *([is_moments] if team.row is not None else [])] if team.online else []
+        self.online = {one: other for one, other in pairwise(self.stages) if any(test(one, other) for test in tests)}
+
+    def write(self) -> None:
+        """Write all stages in order, those that one loop finds together at the first of them."""
+        block, row, done = self.block, self.team.row, set[Stage]()
+        if row is not None:
+            row.start(block, self.kernel)
+        for number, stage in enumerate(self.stages):
+            assert not isinstance(stage, Scan)
+            if stage in done:
+                continue
+            if isinstance(stage, Reduce):
+                block.write()
+                found = self._reduce(stage, self.stages[number + 1 :])
+                self.known |= {one.local for one in found}
+                done.update(found)
+            elif stage.axes:
+                block.write()
+                block.hoist(stage.value, self.fixed, self.known)
+                if row is not None and row.holds(stage):
+                    row.write_stores(block, stage)
+                else:
+                    with _loops(block, stage.axes, self.team):
+                        write_store(block, stage)
             else:
-                _reduce(block, together, team, fixed, frozenset(known), names, kernel)
-            known |= {one.local for one in together}
-            known_before.update(together)
-        elif stage.axes:
-            block.write()
-            block.hoist(stage.value, fixed, frozenset(known))
-            if team.row is not None and team.row.holds(stage):
-                team.row.write_stores(block, stage)
-            else:
-                with _loops(block, stage.axes, team):
-                    write_store(block, stage)
+                stores = [stage, *takewhile(_is_single, self.stages[number + 1 :])]
+                later = self.stages[number + len(stores) :]
+                self._store_once(stores, {id(node) for one in later for node in one.value.walk()})
+                done.update(stores)
+
+    def _reduce(self, stage: Reduce, rest: Sequence[Stage]) -> list[Reduce]:
+        """A reduction, and those after it that are found with it; all that are done then."""
+        following = rest[0] if rest else None
+        if is_extreme(stage, following):
+            assert isinstance(following, Reduce)
+            self._reduce_position(following, self.names[following.local], self.names[stage.local])
+            self._store_result(stage)
+            return [stage, following]
+        if stage in self.online:
+            below = self.online[stage]
+            assert isinstance(below, Reduce)
+            (self._reduce_moments if stage.kind == "sum" else self._reduce_online)(stage, below)
+            return [stage, below]
+        if stage.kind.startswith("arg"):
+            self._reduce_position(stage, self.names[stage.local], self.block.fresh("best"))
+            return [stage]
+        found = self._together(stage, rest)
+        self._reduce_together(found)
+        return found
+
+    def _together(self, first: Reduce, rest: Sequence[Stage]) -> list[Reduce]:
+        """A reduction and those right after it that go along the same axes and do not need its result: they are found
+        in one loop."""
+        found, paired = [first], (*self.online, *self.online.values())
+        for stage in rest:
+            if not isinstance(stage, Reduce) or stage in paired or stage.kind not in COLLECTIVE:
+                break
+            if stage.axes != first.axes or not stage.axes or stage.contraction:
+                break
+            if stage.value.locals & {one.local for one in found}:
+                break
+            found.append(stage)
+        while len(found) > 1 and is_extreme(found[-1], next(iter(rest[len(found) - 1 :]), None)):
+            found.pop()
+        return found
+
+    @contextmanager
+    def _elements(self, stages: Sequence[Reduce], axes: tuple[Variable, ...]) -> Iterator[None]:
+        """The inner loops over what reductions combine: in registers, or from memory."""
+        row = self.team.row
+        if row is None:
+            with _loops(self.block, axes, self.team):
+                yield
         else:
-            assert isinstance(stage, Store)
-            behind = list(takewhile(_is_single, kernel.stages[kernel.stages.index(stage) + 1 :]))
-            stores = [stage, *behind]
-            later = kernel.stages[kernel.stages.index(stores[-1]) + 1 :]
-            _store_once(block, stores, team, {id(node) for one in later for node in one.value.walk()})
-            known_before.update(behind)
+            with row.pieces(self.block, *stages) as start, row.elements(self.block, stages, start):
+                yield
+
+    def _combined(self, kind: str, dtype: str, *found: str) -> str:
+        """The call that combines what the members of a team have found."""
+        shared = [_partial(self.kernel, dtype), *(["places"] if kind.startswith("arg") else [])]
+        return (
+            f"{helper_name(self.team.collective, kind)}({', '.join([*found, *(shared if self.team.memory else [])])})"
+        )
+
+    def _reduce_together(self, stages: Sequence[Reduce]) -> None:
+        """Reductions along the same axes in one loop."""
+        block = self.block
+        for stage in stages:
+            block.hoist(stage.value, self.fixed, self.known)
+        if not stages[0].axes and stages[0].kind in COLLECTIVE:  # one element: a team's members must not each count it
+            (stage,) = stages
+            block.write(f"const {C_TYPES[stage.dtype]} {self.names[stage.local]} = {block.value(stage.value)};")
+            self._store_result(stage)
+            return
+        identities = {stage: identity(stage.kind, stage.dtype) for stage in stages}
+        axes = _bounded(block, stages[0].axes)
+        for stage in stages:
+            block.write(f"{C_TYPES[stage.dtype]} {self.names[stage.local]} = {identities[stage]};")
+        with self._elements(stages, axes):
+            block.name_shared([stage.value for stage in stages])
+            for stage in stages:
+                with block.element(stage.value, identities[stage]) as text:
+                    if stage.kind in ("max", "min"):
+                        block.functions[f"{stage.kind}imum", stage.dtype] = None
+                    block.write(update(stage.kind, stage.dtype, self.names[stage.local], text))
+        for stage in stages:
+            if self.team.collective:
+                name = self.names[stage.local]
+                block.write(f"{name} = {self._combined(stage.kind, stage.dtype, name)};")
+            self._store_result(stage)
+
+    def _reduce_online(self, largest: Reduce, below: Reduce) -> None:
+        """Maximum and sum of exponentials in one loop: the sum is scaled whenever the maximum grows."""
+        block, row, dtype = self.block, self.team.row, largest.dtype
+        kind, top, total = C_TYPES[dtype], self.names[largest.local], self.names[below.local]
+        exp, zero, one = "expf" if dtype == "float32" else "exp", number_text(0, dtype), number_text(1, dtype)
+        block.hoist(largest.value, self.fixed, self.known)
+        block.write(f"{kind} {top} = -INFINITY;")
+        block.write(f"{kind} {total} = {identity('sum', dtype)};")
+        if row is not None:
+            unshifted = "isinf({})" if is_shifted(below) else "{} == -INFINITY"
+            row.write_exponentials(block, largest, top, total, unshifted)
+        else:
+            with _loops(block, _bounded(block, largest.axes), self.team):
+                current = block.fresh("current")
+                block.write(f"const {kind} {current} = {block.value(largest.value)};")
+                with block.scope(f"if ({current} > {top})"):
+                    block.write(f"{total} = {total} * {exp}({top} - {current}) + {one};")
+                    block.write(f"{top} = {current};")
+                with block.scope("else"):
+                    block.write(f"{total} += {current} == {top} ? {one} : {exp}({current} - {top});")
+        if self.team.collective:
+            own = block.fresh("own_max")
+            block.write(f"const {kind} {own} = {top};")
+            block.write(f"{top} = {self._combined('fast_max', dtype, own)};")
+            scale = f"{exp}({own} - {top})"
+            if is_shifted(below) and row is None:
+                scale = f"({own} == {top} ? {one} : {scale})"
+            elif is_shifted(below):
+                subtracted = block.fresh("subtracted")
+                block.write(f"const {kind} {subtracted} = isinf({top}) ? {zero} : {top};")
+                scale = f"{exp}((isinf({own}) ? {zero} : {own}) - {subtracted})"
+            block.write(f"{total} = {self._combined('sum', dtype, f'{total} * {scale}')};")
+        if is_shifted(below) and row is None:
+            block.write(f"if (isinf({top})) {total} *= {exp}({top});  // nothing is subtracted from infinities")
+        for stage in (largest, below):
+            self._store_result(stage)
+
+    def _reduce_moments(self, sum_: Reduce, squares: Reduce) -> None:
+        """A sum and the squares around the mean in one pass: what each thread found is moved to the mean of all."""
+        block = self.block
+        assert self.team.row is not None
+        block.hoist(sum_.value, self.fixed, self.known)
+        total, spread = self.names[sum_.local], self.names[squares.local]
+        count, mean, found = (block.fresh(name) for name in ("own_count", "own_mean", "own_squares"))
+        self.team.row.write_moments(block, sum_, count, mean, found)
+        block.write(f"const float {total} = {self._combined('sum', sum_.dtype, f'{count} * {mean}')};")
+        length = block.printer.index(product(axis.extent for axis in sum_.axes), UNARY)
+        apart = block.fresh("apart")
+        block.write(f"const float {apart} = {mean} - {total} / {length};")
+        moved = f"{found} + {count} * {apart} * {apart}"
+        block.write(f"const float {spread} = {self._combined('sum', sum_.dtype, moved)};")
+        for stage in (sum_, squares):
+            self._store_result(stage)
+
+    def _reduce_position(self, stage: Reduce, name: str, best: str) -> None:
+        """The first position of the largest or smallest element, and the element, under two names; NaN counts as
+        both."""
+        block, dtype = self.block, stage.value.dtype
+        kind, sign = C_TYPES[dtype], ">" if stage.kind == "argmax" else "<"
+        block.hoist(stage.value, self.fixed, self.known)
+        block.write(f"{kind} {best} = {identity(stage.kind[3:], dtype)};")
+        block.write(f"{INDEX} {name} = -1;")
+        with self._elements([stage], _bounded(block, stage.axes)), block.element(stage.value, "") as text:
+            current = block.fresh("current")
+            block.write(f"const {kind} {current} = {text};")
+            better = f"{current} {sign} {best}"
+            if dtype.startswith("float"):
+                better += f" || (isnan({current}) && !isnan({best}))"
+            with block.scope(f"if ({name} < 0 || {better})"):
+                block.write(f"{best} = {current};")
+                flat: Index = ZERO
+                for axis in stage.axes:
+                    flat = flat * axis.extent + of(axis)
+                block.write(f"{name} = {block.index(flat)};")
+        if self.team.collective:
+            block.write(f"{self._combined(stage.kind, dtype, best, name)};")
+        self._store_result(stage)
+
+    def _store_result(self, stage: Reduce) -> None:
+        if stage.buffer is not None:
+            self._store_once([Store(stage.buffer, (), stage.index, Local(stage.dtype, stage.local))])
+
+    def _store_once(self, stores: Sequence[Stage], later: Collection[int] = ()) -> None:
+        """Stores of the leader. What is read `later` is computed by all members, once."""
+        for store in stores:
+            if isinstance(store.value, Named) and id(store.value) in later:
+                self.block.held(store.value)
+        with self.block.scope(f"if ({self.team.leader})") if self.team.leader else nullcontext():
+            for store in stores:
+                assert isinstance(store, Store)
+                write_store(self.block, store)
 
 
 def _is_single(stage: Stage) -> bool:
     return isinstance(stage, Store) and not stage.axes
-
-
-def _together(kernel: Kernel, first: Reduce, paired: Sequence[Stage]) -> list[Reduce]:
-    """A reduction and those right after it that go along the same axes and do not need its result: they are found in
-    one loop."""
-    found = [first]
-    for stage in kernel.stages[kernel.stages.index(first) + 1 :]:
-        if not isinstance(stage, Reduce) or stage in paired or stage.kind not in COLLECTIVE or stage.axes != first.axes:
-            break
-        if not stage.axes or stage.contraction or stage.value.locals & {one.local for one in found}:
-            break
-        found.append(stage)
-    while len(found) > 1 and is_extreme(found[-1], _next(kernel, found[-1])):
-        found.pop()
-    return found
-
-
-def _next(kernel: Kernel, stage: Stage) -> Stage | None:
-    return next((other for one, other in pairwise(kernel.stages) if one is stage), None)
 
 
 def _register_names(kernel: Kernel, block: Block) -> dict[str, str]:
@@ -274,17 +414,6 @@ def _loops(block: Block, axes: tuple[Variable, ...], team: Team) -> Iterator[Non
             yield
 
 
-@contextmanager
-def _elements(block: Block, stages: Sequence[Reduce], axes: tuple[Variable, ...], team: Team) -> Iterator[None]:
-    """The inner loops over what reductions combine: in registers, or from memory."""
-    if team.row is None:
-        with _loops(block, axes, team):
-            yield
-    else:
-        with team.row.pieces(block, *stages) as start, team.row.elements(block, stages, start):
-            yield
-
-
 def _bounded(block: Block, axes: tuple[Variable, ...]) -> tuple[Variable, ...]:
     """The axes, with extents in variables that are quotients, or formulas of the position (an adaptive window)."""
     bounded = []
@@ -294,218 +423,3 @@ def _bounded(block: Block, axes: tuple[Variable, ...]) -> tuple[Variable, ...]:
             axis = Variable(axis.name, of(Size(known or block.name_formula(axis.extent, f"{axis.name}_count"))))
         bounded.append(axis)
     return tuple(bounded)
-
-
-def _reduce(
-    block: Block,
-    stages: Sequence[Reduce],
-    team: Team,
-    fixed: frozenset[Variable],
-    known: frozenset[str],
-    names: dict[str, str],
-    kernel: Kernel,
-) -> None:
-    """Reductions along the same axes in one loop."""
-    for stage in stages:
-        block.hoist(stage.value, fixed, known)
-    axes = _bounded(block, stages[0].axes)
-    if not axes and stages[0].kind in COLLECTIVE:  # one element: the members of a team must not each count it
-        (stage,) = stages
-        block.write(f"const {C_TYPES[stage.dtype]} {names[stage.local]} = {block.value(stage.value)};")
-        _store_result(block, stage, team)
-        return
-    for stage in stages:
-        block.write(f"{C_TYPES[stage.dtype]} {names[stage.local]} = {identity(stage.kind, stage.dtype)};")
-    with _elements(block, stages, axes, team):
-        block.name_shared([stage.value for stage in stages])
-        for stage in stages:
-            with block.element(stage.value, identity(stage.kind, stage.dtype)) as text:
-                if stage.kind in ("max", "min"):
-                    block.functions[f"{stage.kind}imum", stage.dtype] = None
-                block.write(update(stage.kind, stage.dtype, names[stage.local], text))
-    for stage in stages:
-        name = names[stage.local]
-        if team.collective:
-            memory = f", {_partial(kernel, stage.dtype)}" if team.memory else ""
-            block.write(f"{name} = {helper_name(team.collective, stage.kind)}({name}{memory});")
-        _store_result(block, stage, team)
-
-
-def is_softmax(one: Stage, other: Stage) -> bool:
-    """Whether a stage finds the maximum of some values, and the next sums up their exponentials below it."""
-    if not (isinstance(one, Reduce) and isinstance(other, Reduce)):
-        return False
-    if (one.kind, other.kind, one.axes) != ("fast_max", "sum", other.axes) or not one.axes:
-        return False
-    match plain(other.value):
-        case Call(operation="exp", arguments=(exponent,)):
-            match plain(exponent):
-                case Call(operation="sub", arguments=(value, largest)):
-                    return _is_local(_unshifted(largest), one.local) and same(value, one.value)
-    return False
-
-
-def _unshifted(largest: Scalar) -> Scalar:
-    """The maximum that a logsumexp takes away, unless it is infinite."""
-    match plain(largest):
-        case Choose(condition=Call(operation="isinf", arguments=(tested,)), yes=Literal(value=0), no=kept):
-            return kept if same(tested, kept) else largest
-    return largest
-
-
-def _is_shifted(below: Reduce) -> bool:
-    return any(isinstance(node, Call) and node.operation == "isinf" for node in below.value.walk())
-
-
-def _is_local(value: Scalar, name: str) -> bool:
-    value = plain(value)
-    return isinstance(value, Local) and value.name == name
-
-
-def is_moments(one: Stage, other: Stage) -> bool:
-    """Whether a stage sums up some values, and the next their squared distances from the mean."""
-    if not (isinstance(one, Reduce) and isinstance(other, Reduce)):
-        return False
-    if (one.kind, other.kind, one.axes) != ("sum", "sum", other.axes) or not one.axes:
-        return False
-    match plain(other.value):
-        case Call(operation="mul", arguments=(distance, again)) if same(distance, again):
-            match plain(distance):
-                case Call(operation="sub", arguments=(value, mean)):
-                    return same(value, one.value) and _is_mean(mean, one.local)
-    return False
-
-
-def _is_mean(value: Scalar, total: str) -> bool:
-    match plain(value):
-        case Call(operation="div", arguments=(sum_, count)):
-            return _is_local(sum_, total) and not count.variables and not count.locals
-    return False
-
-
-def _reduce_online(
-    block: Block,
-    largest: Reduce,
-    below: Reduce,
-    team: Team,
-    fixed: frozenset[Variable],
-    known: frozenset[str],
-    names: dict[str, str],
-    kernel: Kernel,
-) -> None:
-    """Maximum and sum of exponentials in one loop: the sum is scaled whenever the maximum grows. Of rows in registers,
-    the sum and the squares around the mean as well."""
-    if largest.kind == "sum":
-        _reduce_moments(block, largest, below, team, fixed, known, names)
-        return
-    kind, top, total = C_TYPES[largest.dtype], names[largest.local], names[below.local]
-    exp = "expf" if largest.dtype == "float32" else "exp"
-    block.hoist(largest.value, fixed, known)
-    block.write(f"{kind} {top} = -INFINITY;")
-    block.write(f"{kind} {total} = {identity('sum', largest.dtype)};")
-    unshifted = "isinf({})" if _is_shifted(below) else "{} == -INFINITY"
-    if team.row is not None:
-        team.row.write_exponentials(block, largest, top, total, unshifted)
-    else:
-        one = number_text(1, largest.dtype)
-        with _loops(block, _bounded(block, largest.axes), team):
-            current = block.fresh("current")
-            block.write(f"const {kind} {current} = {block.value(largest.value)};")
-            with block.scope(f"if ({current} > {top})"):
-                block.write(f"{total} = {total} * {exp}({top} - {current}) + {one};")
-                block.write(f"{top} = {current};")
-            with block.scope("else"):
-                block.write(f"{total} += {current} == {top} ? {one} : {exp}({current} - {top});")
-    if team.collective:
-        memory = f", {_partial(kernel, largest.dtype)}" if team.memory else ""
-        own = block.fresh("own_max")
-        block.write(f"const {kind} {own} = {top};")
-        block.write(f"{top} = {helper_name(team.collective, 'fast_max')}({own}{memory});")
-        scale = f"{exp}({own} - {top})"
-        if _is_shifted(below):
-            scale = f"({own} == {top} ? {number_text(1, largest.dtype)} : {scale})"
-            if team.row is not None:
-                subtracted = block.fresh("subtracted")
-                block.write(f"const {kind} {subtracted} = isinf({top}) ? {number_text(0, largest.dtype)} : {top};")
-                scale = f"{exp}((isinf({own}) ? {number_text(0, largest.dtype)} : {own}) - {subtracted})"
-        block.write(f"{total} = {helper_name(team.collective, 'sum')}({total} * {scale}{memory});")
-    if _is_shifted(below) and team.row is None:
-        block.write(f"if (isinf({top})) {total} *= {exp}({top});  // nothing is subtracted from infinities")
-    for stage in (largest, below):
-        _store_result(block, stage, team)
-
-
-def _reduce_moments(
-    block: Block,
-    sum_: Reduce,
-    squares: Reduce,
-    team: Team,
-    fixed: frozenset[Variable],
-    known: frozenset[str],
-    names: dict[str, str],
-) -> None:
-    """A sum and the squares around the mean in one pass: what each thread found is moved to the mean of all."""
-    assert team.row is not None
-    block.hoist(sum_.value, fixed, known)
-    total, spread = names[sum_.local], names[squares.local]
-    own = [block.fresh(name) for name in ("own_count", "own_mean", "own_squares")]
-    team.row.write_moments(block, sum_, *own)
-    count, mean, found = own
-    memory = ", partial" if team.memory else ""
-    function = helper_name(team.collective, "sum")
-    block.write(f"const float {total} = {function}({count} * {mean}{memory});")
-    length = block.printer.index(product(axis.extent for axis in sum_.axes), UNARY)
-    apart = block.fresh("apart")
-    block.write(f"const float {apart} = {mean} - {total} / {length};")
-    block.write(f"const float {spread} = {function}({found} + {count} * {apart} * {apart}{memory});")
-    for stage in (sum_, squares):
-        _store_result(block, stage, team)
-
-
-def _store_result(block: Block, stage: Reduce, team: Team) -> None:
-    if stage.buffer is not None:
-        _store_once(block, [Store(stage.buffer, (), stage.index, Local(stage.dtype, stage.local))], team)
-
-
-def _reduce_position(
-    block: Block,
-    stage: Reduce,
-    team: Team,
-    names: tuple[str, str],
-    fixed: frozenset[Variable],
-    known: frozenset[str],
-    kernel: Kernel,
-) -> None:
-    """The first position of the largest or smallest element, and the element, under two names; NaN counts as both."""
-    (name, best), kind, dtype = names, C_TYPES[stage.value.dtype], stage.value.dtype
-    sign = ">" if stage.kind == "argmax" else "<"
-    block.hoist(stage.value, fixed, known)
-    block.write(f"{kind} {best} = {identity(stage.kind[3:], dtype)};")
-    block.write(f"{INDEX} {name} = -1;")
-    with _elements(block, [stage], _bounded(block, stage.axes), team), block.element(stage.value, "") as text:
-        current = block.fresh("current")
-        block.write(f"const {kind} {current} = {text};")
-        better = f"{current} {sign} {best}"
-        if dtype.startswith("float"):
-            better += f" || (isnan({current}) && !isnan({best}))"
-        with block.scope(f"if ({name} < 0 || {better})"):
-            block.write(f"{best} = {current};")
-            flat: Index = ZERO
-            for axis in stage.axes:
-                flat = flat * axis.extent + of(axis)
-            block.write(f"{name} = {block.index(flat)};")
-    if team.collective:
-        memory = f", {_partial(kernel, dtype)}, places" if team.memory else ""
-        block.write(f"{helper_name(team.collective, stage.kind)}({best}, {name}{memory});")
-    _store_result(block, stage, team)
-
-
-def _store_once(block: Block, stores: Sequence[Stage], team: Team, later: Collection[int] = ()) -> None:
-    """Stores of the leader. What is read `later` is computed by all members, once."""
-    for store in stores:
-        if isinstance(store.value, Named) and id(store.value) in later:
-            block.held(store.value)
-    with block.scope(f"if ({team.leader})") if team.leader else nullcontext():
-        for store in stores:
-            assert isinstance(store, Store)
-            write_store(block, store)
