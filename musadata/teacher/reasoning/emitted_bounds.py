@@ -38,7 +38,7 @@ def bound_results(facts: KernelFacts) -> str:
     if way.team == way.block > 1:
         return say("block_for_each", total=total, other=f", {_SECOND}{other}" if other != total else "")
     if way.loops:
-        head = next(iter(way.places()), "")
+        head = next((f"`{text}`" for text in way.places()), "the loop over the grid")
         return say("end_of_loop", head=head, total=total, other=f", {_SECOND}at {other}" if other != total else "")
     if way.schedule == "float4 vectorised":
         return _fours(way, total, other)
@@ -89,7 +89,7 @@ def _along_rows(facts: KernelFacts, way: Way) -> str:
         cols = last.extent.evaluate(sizes)
         if cols % block:
             rests.append(f"{_SECOND * number}{block} − {cols} % {block} = {block - cols % block}")
-    return say("grid_of_blocks", guard=way.guard, rests=", ".join(unique(rests))) if rests else ""
+    return say("grid_of_blocks", block=block, guard=way.guard, rests=", ".join(unique(rests))) if rests else ""
 
 
 def bound_points(

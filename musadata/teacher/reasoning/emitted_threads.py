@@ -26,8 +26,9 @@ def _launched(facts: KernelFacts) -> str:
     found = [text for text in lines if "(" not in text or text.partition(" = ")[2] not in read]
     places = [f"`{text}`" for text in found[:_MOST_PLACES]]
     if way.loops:
-        threads, (head, *rest) = product_text(way.threads), places
-        return say("launched_loop", threads=threads, head=head, places=f", with {join(rest)}" if rest else "")
+        loop = say("grid_loop", head=places[0]) if places else ""
+        rest = f", with {join(places[1:])}" if places[1:] else ""
+        return f"{say('launched_loop', threads=product_text(way.threads))}{loop}{rest}"
     if way.launches is None:
         launched = say("launched_in_blocks", threads=_sides(way.threads))
     else:
@@ -68,7 +69,8 @@ def _steps(facts: KernelFacts) -> list[str]:
     if stage is None or not stage.axes or way.emitted.tile or steps_of(facts, stage)[0] <= 1:
         return []
     if way.schedule.startswith("neighbouring columns"):
-        return [say("steps_of_columns", members=way.threads[1], loop=way.steps()[0])]
+        loop = "".join(f" by `{head}`" for head in way.steps()[:1])
+        return [say("steps_of_columns", members=way.threads[1], loop=loop)]
     if way.team == 1:
         return []
     lone = all(not store.axes for store in facts.kernel.stores)
@@ -82,9 +84,9 @@ def _share(facts: KernelFacts, way: Way, stage: Reduce) -> str:
     team = "lanes of a warp" if "warp per" in way.schedule else "threads of a block"
     if way.held:
         return say("held_fours", team=team, fours=way.held // 4)
-    heads = [f"`{head}`" for head in way.steps()[:1]]
+    loop = "".join(f" by `{head}`" for head in way.steps()[:1])
     once = steps_of(facts, stage)[0] <= way.team
-    return say("shared_steps", team=team, loop=heads[0], once=say("one_step") if once else "") if heads else team
+    return say("shared_steps", team=team, loop=loop, once=say("one_step") if once else "")
 
 
 def _join(way: Way) -> str:

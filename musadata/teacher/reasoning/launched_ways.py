@@ -21,7 +21,7 @@ _GRID = ("blockIdx", "threadIdx", "lane", "step", "warp")
 @dataclass(frozen=True)
 class Way:
     """The schedule of a kernel, with its launches at the first and at the second set of shapes. None are known where
-    the device decides the number of blocks."""
+    the device decides the number of blocks, or where kernels share code, whose names mean something else in each."""
 
     emitted: EmittedKernel
     launches: tuple[Launch, Launch] | None
@@ -63,7 +63,7 @@ class Way:
 
     @cached_property
     def _body(self) -> str:
-        match = _BODY.search(self.emitted.source)
+        match = None if _shares_code(self.emitted) else _BODY.search(self.emitted.source)
         return match[1] if match else ""
 
     def places(self) -> list[str]:
@@ -106,9 +106,14 @@ def ways_of(candidate: Candidate, *sets: tuple[Trace, Mapping[str, int]]) -> lis
     ways = []
     for emitted in candidate.kernels:
         name = emitted.kernel.name
-        launches = (one[name], other[name]) if name in one and name in other else None
-        ways.append(Way(emitted, launches))
+        is_known = name in one and name in other and not _shares_code(emitted)
+        ways.append(Way(emitted, (one[name], other[name]) if is_known else None))
     return ways
+
+
+def _shares_code(emitted: EmittedKernel) -> bool:
+    """Whether a function of the host launches it for several others as well."""
+    return ", stream()>>>" in "".join(emitted.launch)
 
 
 def _first_launches(candidate: Candidate, trace: Trace, sizes: Mapping[str, int]) -> dict[str, Launch]:

@@ -101,6 +101,23 @@ def test_a_padding_that_goes_round_is_a_copy_with_its_place_and_its_trap():
     assert "is negative before the first element, and `%` keeps the sign in C++" in text
 
 
+def test_kernels_that_share_code_are_told_without_its_names():
+    """A function of the host launches one kernel with sizes that mean something else each time."""
+    setup = "self.r = nn.GRU(16, 20, num_layers=2)"
+    task, traces = task_and_traces("return self.r(x)[0]", setup, (5, 3, 16), (6, 2, 16))
+    with CompilerTeacher(TeacherConfig(samples=1, faults=0), seed=7) as teacher:
+        candidate_set = teacher._candidate_set(Request(RequestKind.GENERATE, task, traces, ()))
+        found = [candidate_set.candidate(number) for number in range(5)]
+    shared = [one for one in found if "stream()>>>" in one.source]
+    assert shared
+    for candidate in shared:
+        steps = {step.step: step.text for step in write_reasoning(task, traces, candidate)}
+        for emitted in candidate.kernels:
+            if "stream()>>>" in "".join(emitted.launch):
+                told = steps["index mapping"].partition(f"**`{emitted.kernel.name}`")[2].partition("\n\n**")[0]
+                assert "blockIdx" not in told and "<<<" not in told
+
+
 def test_a_slice_is_explained_and_said_to_be_cut_where_an_axis_is_shorter_than_its_end():
     steps = steps_of("return torch.relu(x[:, 1:9])", "pass", (3, 12), (4, 15), (5, 2))
     assert "`slice[r, c] = x[r, c + 1]`" in steps["scalar mathematics"]
