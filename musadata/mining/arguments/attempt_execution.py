@@ -183,7 +183,7 @@ class AttemptRunner:
 
     def _failure(self, error: Exception, stage: str, parameters: int = 0, given: Sequence[Any] = ()) -> Result:
         message = f"{type(error).__name__}: {error}"[:2000]
-        message = re.sub(r"\b0x[0-9a-f]{6,}", "0x", message)
+        message = re.sub(r"\b0x[0-9a-f]{6,}", "0x", message) + _kernel(error)
         calls = _mined_calls(error, self.source.splitlines())
         place = tuple(number for number, _, _ in calls)
         line = calls[-1][1] if calls else ""
@@ -227,6 +227,17 @@ def _mined_calls(error: Exception, lines: list[str]) -> list[tuple[int, str, dic
             last = min(position[1] or trace.tb_lineno, trace.tb_lineno + MAX_LINES)
             text = " ".join(line.strip() for line in lines[trace.tb_lineno - 1 : last])
             found.append((trace.tb_lineno, text, trace.tb_frame.f_locals))
+        trace = trace.tb_next
+    return found
+
+
+def _kernel(error: Exception) -> str:
+    """The kernel of a layer of torch that found its input too small: messages of pooling do not name it."""
+    trace, found = error.__traceback__, ""
+    while trace is not None and "utput size is too small" in str(error):
+        layer = trace.tb_frame.f_locals.get("self")
+        if isinstance(layer, nn.Module) and hasattr(layer, "kernel_size"):
+            found = f"; kernel_size={layer.kernel_size}"
         trace = trace.tb_next
     return found
 

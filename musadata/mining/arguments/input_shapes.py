@@ -194,7 +194,15 @@ def draw_input(name: str, shape: tuple[int, ...], source: str) -> Draw:
     between = TARGET_NAMES.search(lowered) and re.search(r"bce|binary|sigmoid|dice|bceloss", source, re.I)
     if ADJACENCY_NAMES.search(lowered) and 1 < len(shape) < 4:  # between the nodes whose features come first
         return Draw("randn", (*shape[:-1], shape[-2]))
+    if MASK_NAMES.search(lowered) and len(shape) > 2 and _gets_dimensions(name, source):
+        return Draw("rand", shape[:2])
     return Draw("rand" if MASK_NAMES.search(lowered) or between else "randn", shape)
+
+
+def _gets_dimensions(name: str, source: str) -> bool:
+    """Whether the code makes four dimensions of an input with two: one flag of each token, for all heads and rows."""
+    indexed = rf"\b{name}\[:, None, None(?:, :)?\]"
+    return re.search(rf"{indexed}|\b{name}\.unsqueeze\(1\)\.unsqueeze\([12]\)", source) is not None
 
 
 def _mixed(required: list[inspect.Parameter], width: int, source: str) -> list[tuple[Draw, ...]]:

@@ -40,6 +40,9 @@ WANTED = tuple(
     )
 )
 POOLED = re.compile(r"input size: \(\d+x(?P<side>\d+)x\d+\)\. Calculated output size: \(\d+x(?P<result>-?\d+)x")
+VOLUME = re.compile(
+    r"input size: \(\d+x(?P<sides>\d+x\d+x\d+)\)\. Calculated output size: \(\d+x(?P<results>-?\d+x-?\d+x-?\d+)\)"
+)
 TOO_SMALL = re.compile(
     r"can't be greater than actual input|[Pp]adding size should be less|utput size is too small|smaller than kernel"
     r"|with size 0|non-?zero size|no tensor comes out|negative dimension|greater than zero, but got"
@@ -49,6 +52,10 @@ TOO_SMALL = re.compile(
 # Errors of a network whose head fits images of one size alone, and the sizes that data sets have, by channels.
 HEAD = re.compile(
     r"mat1 and mat2 shapes|is invalid for input of size|utput size is too small|can't be greater than actual input"
+)
+KERNEL = re.compile(r"; kernel_size=\(?(\d+)|pool\w*\([^,()]+,\s*(?:kernel_size\s*=\s*)?\(?(\d+)")
+SPLIT = re.compile(
+    r"sum exactly to (\d+) \(input tensor's size at dimension (-?\d+)\), but got split_sizes=\[([\d, ]+)\]"
 )
 VIEWED = re.compile(r"shape '\[([-\d, ]+)\]' is invalid for input of size (\d+)")
 SIDES = {1: (28, 32), 3: (224, 32)}
@@ -65,8 +72,11 @@ class Stated:
     joins: bool = False
 
 
-def resize(attempt: Attempt, error: str) -> Iterator[Attempt]:
-    """Variants of a failed attempt whose inputs have the sizes that the message asks for, likeliest first."""
+def resize(attempt: Attempt, error: str, line: str = "") -> Iterator[Attempt]:
+    """Variants of a failed attempt whose inputs have the sizes that the message asks for, likeliest first.
+
+    `line`: the text that failed, which may name the kernel of a pooling.
+    """
     known = {size for draw in attempt.draws for size in draw.shape}
     read = stated_sizes(error)
     vectors = len({len(draw.shape) for draw in attempt.draws}) > 1  # beside images or sequences
@@ -75,12 +85,12 @@ def resize(attempt: Attempt, error: str) -> Iterator[Attempt]:
     if "running_mean should contain" in error:
         yield from _vectors(attempt, [stated.want for stated in read])
     viewed = VIEWED.search(error)
-    if viewed and "-1" not in viewed[1]:
-        yield from _fit_view(attempt, math.prod(map(int, viewed[1].split(","))), int(viewed[2]))
+    if viewed:
+        yield from _fit_view(attempt, *_elements(attempt, viewed[1], int(viewed[2])))
     if "more than 1 value per channel" in error:
         yield from _paired(attempt)
     if POOLED.search(error):
-        yield from _enlarged(attempt, error)
+        yield from _enlarged(attempt, error, line)
     if HEAD.search(error):
         yield from fit_head(attempt, error)
         yield from _usual_images(attempt)
@@ -89,6 +99,9 @@ def resize(attempt: Attempt, error: str) -> Iterator[Attempt]:
         yield from _divisible(attempt)
     for stated in read:
         yield from _scaled(attempt, stated) if stated.joins else ()
+    if len(read) > 1 and Stated(read[0].want, read[0].got, 1) in read:
+        for stated in read:  # either side may be the wrong one: the input that has this size, before parts of others
+            yield from _of_channels(attempt, stated)
     for stated in read:
         yield from _joined(attempt, stated)
         yield from _of_part(attempt, stated)
@@ -96,7 +109,16 @@ def resize(attempt: Attempt, error: str) -> Iterator[Attempt]:
     for stated in read:
         yield from _widened(attempt, stated)
     if TOO_SMALL.search(error):
-        yield from _enlarged(attempt, error)
+        yield from _enlarged(attempt, error, line)
+
+
+def _elements(attempt: Attempt, wanted: str, got: int) -> tuple[int, int]:
+    """How many elements a view needs, and how many there are; of each item if the view leaves their number open."""
+    sizes = [int(text) for text in wanted.split(",")]
+    if -1 not in sizes:
+        return math.prod(sizes), got
+    batch = next((draw.shape[0] for draw in attempt.draws if draw.shape), 1)
+    return -math.prod(sizes) * batch, got
 
 
 def _fit_view(attempt: Attempt, want: int, got: int) -> Iterator[Attempt]:
@@ -162,6 +184,9 @@ def stated_sizes(error: str) -> list[Stated]:
             continue
         dim = 1 if "channels" in match[0] or "running_mean" in match[0] else int(groups.get("dim") or -1)
         found.append(Stated(int(groups["got"]), int(groups["want"]), dim, "except in dimension" in match[0]))
+    split = SPLIT.search(error)
+    if split:
+        found.append(Stated(int(split[1]), sum(map(int, split[3].split(","))), int(split[2])))
     return [
         item for item in dict.fromkeys(found) if item.got != item.want and 0 < item.want <= LARGEST and item.got > 0
     ]
@@ -191,6 +216,24 @@ def _resized(attempt: Attempt, stated: Stated) -> Iterator[Attempt]:
         yield _with_sizes(attempt, places, stated.want)
     if stated.dim < 2:
         yield from _in_proportion(attempt, stated)
+    yield from _gates(attempt, stated)
+
+
+def _gates(attempt: Attempt, stated: Stated) -> Iterator[Attempt]:
+    """One pixel in place of an image, or one channel in place of a mask's: what tensors of several sizes meet."""
+    for number, draw in reversed(list(enumerate(attempt.draws[1:], 1))):
+        if stated.dim > 1 and len(draw.shape) > 3 and stated.got in draw.shape[2:]:
+            yield _with_shape(attempt, number, (*draw.shape[:2], *(1 for _ in draw.shape[2:])))
+        is_mask = stated.dim == 1 and len(draw.shape) > 2 and draw.kind in ("rand", "bool")
+        if is_mask and draw.shape[1] in (stated.got, stated.want):
+            yield _with_sizes(attempt, [(number, 1)], 1)
+
+
+def _of_channels(attempt: Attempt, stated: Stated) -> Iterator[Attempt]:
+    """The channels of an input that are as many as a message says, the last input first."""
+    for number, draw in reversed(list(enumerate(attempt.draws))):
+        if len(draw.shape) > 1 and draw.shape[1] == stated.got:
+            yield _with_sizes(attempt, [(number, 1)], stated.want)
 
 
 def _joined(attempt: Attempt, stated: Stated) -> Iterator[Attempt]:
@@ -283,12 +326,15 @@ def _in_proportion(attempt: Attempt, stated: Stated) -> Iterator[Attempt]:
                 yield _with_sizes(attempt, places, side)
 
 
-def _enlarged(attempt: Attempt, error: str) -> Iterator[Attempt]:
+def _enlarged(attempt: Attempt, error: str, line: str) -> Iterator[Attempt]:
     """Inputs whose dimensions behind batch and channels are twice as large, or four times; as large as is asked for."""
+    yield from _deepened(attempt, error, line)
     pooled = POOLED.search(error)
     if pooled:
         side, result = int(pooled["side"]), int(pooled["result"])
-        missing = 2 if result == 0 else 1 + (1 - result) / max(1, side)  # nothing says by how much the last step failed
+        kernel = KERNEL.search(f"{error} {line}")
+        size = max(map(int, filter(None, kernel.groups()))) if kernel else 0
+        missing = max(size / max(1, side), 2 if result == 0 else 1 + (1 - result) / max(1, side))
         draws = tuple(_stretched(draw, missing) for draw in attempt.draws)
         yield replace(attempt, draws=draws)
     leading = [1 if draw.kind == "randint" else 2 for draw in attempt.draws]  # tokens have no features
@@ -301,6 +347,24 @@ def _enlarged(attempt: Attempt, error: str) -> Iterator[Attempt]:
         )
         if draws != attempt.draws:
             yield replace(attempt, draws=draws)
+
+
+def _deepened(attempt: Attempt, error: str, line: str) -> Iterator[Attempt]:
+    """Volumes of which only the sides grow that a pooling leaves nothing of: all of them would be too large."""
+    pooled, kernel = VOLUME.search(error), KERNEL.search(f"{error} {line}")
+    if pooled is None:
+        return
+    sides, results = (list(map(int, pooled[name].split("x"))) for name in ("sides", "results"))
+    size = max(map(int, filter(None, kernel.groups()))) if kernel else 2
+    times = [-(-size // max(1, side)) if result < 1 else 1 for side, result in zip(sides, results, strict=True)]
+    draws = tuple(
+        replace(draw, shape=(*draw.shape[:2], *map(math.prod, zip(draw.shape[2:], times, strict=True))))
+        if len(draw.shape) == len(times) + 2
+        else draw
+        for draw in attempt.draws
+    )
+    if draws != attempt.draws:
+        yield replace(attempt, draws=draws)
 
 
 def _stretched(draw: Draw, times: float) -> Draw:

@@ -43,6 +43,7 @@ SHORTCUT = re.compile(
 )
 WHOLE_WANTED = re.compile(r"integer|'int'|tuple of ints|int,|type\(s\) for (?:&|\||<<|>>)")
 COUNTS = (1, 3, 4, 5, 8, 16, 32)  # of items in a sequence
+IMAGE_SIDE = 32
 MODULE_WANTED = re.compile(r"not callable|is not a Module subclass|has no attribute")
 
 
@@ -90,7 +91,7 @@ def _variants(attempt: Attempt, error: str, line: str, known: Parameters, operan
         shortcut = SHORTCUT.search(error)
         if shortcut:
             yield from _alike(attempt, int(shortcut[1]), int(shortcut[2]))
-        yield from resize(attempt, error)
+        yield from resize(attempt, error, line)
         if operands:
             yield from repair_layers(attempt, error, line, known)
         yield from _match_sizes(attempt, error)
@@ -282,6 +283,8 @@ def _other_tuples(text: str, error: str) -> Iterator[str]:
     wants_int = "int" in error and ("tuple" in error or "list" in error)
     if wants_int or "'tuple' and" in error or "single integer value" in error:
         yield str(items[0]) if items else "1"
+    if len(items) > 1 and re.search(r"expected 4D|or 4D \(batched\)", error):  # the shape of an image that is tried out
+        yield f"(1, {items[0]}, {max(items[-1], IMAGE_SIDE)}, {max(items[-1], IMAGE_SIDE)})"
     if re.search(r"unpack|index out of range|items|length|\(unbatched\)", error):
         item = text.strip("()").split(",")[0]
         yield from (f"({f'{item}, ' * count})" for count in COUNTS if text.count(",") != count)

@@ -1,0 +1,98 @@
+"""Sizes that a failing split, view, pooling or mask tells. The searched code is ours, so it runs in this process."""
+
+import inspect
+
+import pytest
+from test_argument_search import run, search
+from test_evidence_of_errors import module
+
+from musadata.mining.arguments.attempts import Attempt, Draw
+from musadata.mining.arguments.facts import find_facts
+from musadata.mining.arguments.repairs.parameters import Parameters
+from musadata.mining.arguments.repairs.repair import repair
+from musadata.mining.arguments.stated_sizes import resize
+
+LAYERS = {
+    "split": ("self.c = nn.Conv2d(5, 8, 3)", "a, b = torch.split(x, [5, 9], dim=1)\n        return self.c(a), b * 2"),
+    "open view": ("self.c = nn.Conv1d(3, 6, 1)", "return self.c(x).view(-1, 6, 4, 128)"),
+}
+
+
+@pytest.mark.parametrize("case", LAYERS)
+def test_inputs_get_the_sizes_that_a_part_of_them_needs(case):
+    constructor, forward = LAYERS[case]
+    body = module(f"        {constructor}", f"        {forward}")
+    found = search(body)
+    assert "reason" not in found, found
+    run(body, found)
+
+
+TOO_SMALL = "RuntimeError: Given input size: ({}). Calculated output size: ({}). Output size is too small"
+
+
+@pytest.mark.parametrize(
+    ("shape", "error", "line", "wanted"),
+    [
+        ((3, 3, 16, 20), TOO_SMALL.format("64x1x1", "64x0x0") + "; kernel_size=7", "", (2, 3, 128, 128)),
+        ((3, 3, 16, 20), TOO_SMALL.format("64x2x2", "64x0x0"), "x = F.avg_pool2d(x, 8)", (2, 3, 64, 64)),
+        ((2, 3, 12, 20, 16), TOO_SMALL.format("64x1x2x2", "64x0x1x1"), "return self.c(x)", (2, 3, 24, 20, 16)),
+    ],
+)
+def test_images_grow_as_the_kernel_of_a_pooling_asks_for(shape, error, line, wanted):
+    found = next(resize(Attempt((), (Draw("randn", shape),)), error, line))
+    assert found.draws[0].shape == wanted
+
+
+def test_a_pooling_that_finds_its_input_too_small_tells_its_kernel():
+    body = module("        self.pool = nn.Sequential(nn.AvgPool2d(2000))", "        return self.pool(x)")
+    assert "kernel_size=2000" in search(body)["detail"]
+
+
+MASKED = {
+    "channels of several widths": (
+        "self.a, self.b = nn.Conv1d(16, 24, 1), nn.Conv1d(24, 8, 1)",
+        "x = self.a(x) * mask\n        return self.b(x) * mask",
+    ),
+    "tokens for all heads": (
+        "self.a = nn.Linear(16, 16)",
+        "q = self.a(x).unflatten(2, (4, 4)).transpose(1, 2)\n        s = q @ q.transpose(2, 3)\n"
+        "        s -= 1e4 * (1 - mask[:, None, None, :])\n        return s.softmax(-1) @ q",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MASKED)
+def test_a_mask_has_the_dimensions_in_which_it_is_met(case):
+    constructor, forward = MASKED[case]
+    body = module(f"        {constructor}", f"        {forward}", inputs="x, mask")
+    found = search(body)
+    assert "reason" not in found, found
+    run(body, found)
+
+
+def test_factors_of_channels_meet_images_of_several_sides():
+    body = module(
+        "        self.down = nn.Conv2d(4, 4, 3, 2, 1)",
+        "        a = x * gate\n        x = self.down(x)\n        return a, x * gate",
+        inputs="x, gate",
+    )
+    found = search(body)
+    assert "reason" not in found, found
+    assert ", 4, 1, 1)" in found["inputs"][1]
+
+
+def test_the_shape_of_an_image_that_a_constructor_tries_out_holds_one_image():
+    error = "RuntimeError: Expected 3D (unbatched) or 4D (batched) input to conv2d, but got input of size: [24, 24]"
+    shape = inspect.Parameter("input_shape", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    known = Parameters([shape], [], find_facts("", {}, ""), "")
+    found = repair(Attempt(("(24, 24)",), (Draw("randn", (2, 24, 8, 8)),)), error, "", known)
+    assert "(1, 24, 32, 32)" in [other.init[0] for other in found]
+
+
+def test_groups_of_any_name_divide_the_channels():
+    body = module(
+        "        self.c = nn.Conv2d(channels, 4 * growth, 1, groups=args.group_1x1)",
+        "        return self.c(x)",
+        ", channels, growth, args",
+    )
+    assert "reason" not in search(body)
