@@ -1,7 +1,7 @@
 """Attention in one kernel: a block keeps some queries and goes along the keys in tiles, with an online softmax."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -47,27 +47,27 @@ def tile_for(batch: int, rows: int, keys: int, cols: int, dtype: str) -> Attenti
     )
 
 
-def emit_attention(kernel: Kernel, size_names: Sequence[str], tile: AttentionTile) -> EmittedKernel:
+def emit_attention(kernel: Kernel, tile: AttentionTile) -> EmittedKernel:
     """A block per tile of queries; scores and weights stay in registers and shared memory. A thread has some rows and
     columns of each tile; the rows are those of 16 neighbouring threads."""
-    attention = Attention(kernel, size_names, tile)
+    attention = Attention(kernel, tile)
     block = attention.block
     block.lines = _BODY.substitute(attention.words(), **attention.parts()).split("\n")
     setup = attention.setup(SIDE * SIDE)
-    return finish(kernel, "attention by tiles of keys", block, setup, size_names, bounds=SIDE * SIDE)
+    return finish(kernel, "attention by tiles of keys", block, setup, bounds=SIDE * SIDE)
 
 
 class Attention:
     """What is put into the template."""
 
-    def __init__(self, kernel: Kernel, size_names: Sequence[str], tile: AttentionTile):
+    def __init__(self, kernel: Kernel, tile: AttentionTile):
         self.kernel, self.tile, self.stage, parts = kernel, tile, kernel.reductions[0], partition(kernel)
         assert isinstance(self.stage.value, Attended) and parts is not None
         self.value, (self.batch, self.rows, self.cols) = self.stage.value, parts
         self.key, self.depth = self.stage.axes
         self.row = self.rows[0].name if len(self.rows) == 1 else "tile_row"
         self.col = self.cols[0].name if len(self.cols) == 1 else "tile_col"
-        block = self.block = Block([*names_in(kernel, size_names), self.key.name, self.depth.name, self.row, self.col])
+        block = self.block = Block([*names_in(kernel), self.key.name, self.depth.name, self.row, self.col])
         for flat, axes in ((self.row, self.rows), (self.col, self.cols)):
             block.name_flat(axes, flat)
         self.row_count, self.col_count = count_text(block, self.rows), count_text(block, self.cols)

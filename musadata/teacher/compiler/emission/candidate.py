@@ -127,14 +127,15 @@ def _build(graph: Graph, plan: Plan, sizes: Mapping[str, int]) -> Candidate:
         if STEP_NAME not in names and any(kernel.steps for kernel in kernels):
             names.append(STEP_NAME)
             hints = [{**hint, STEP_NAME: 1} for hint in hints]
+        kernels = [replace(kernel, size_names=tuple(names)) for kernel in kernels]
         if attempt is not _Attempt.FULL:
             brief = [shorten(kernel) for kernel in kernels]
-            alike = schedule_alike(brief, plan, names, known, held=attempt is _Attempt.SHORT)
+            alike = schedule_alike(brief, plan, known, held=attempt is _Attempt.SHORT)
             emitted = _with_wide_indices(alike, known)
-            shared = share_kernels(emitted, names, kernels)
+            shared = share_kernels(emitted, kernels)
         else:
-            emitted = _with_wide_indices([schedule(kernel, plan, names, known) for kernel in kernels], known)
-            shared = share_kernels(emitted, names)
+            emitted = _with_wide_indices([schedule(kernel, plan, known) for kernel in kernels], known)
+            shared = share_kernels(emitted)
         for folded in (False, True)[: 1 if attempt is _Attempt.FULL else 2]:
             host = write_host(f"{_title(graph)}_cuda", graph, lowered.inputs, shared, returned, folded=folded)
             source = write_module(graph, host, _cuda_text(shared) + host.source)

@@ -1,7 +1,5 @@
 """Reductions along an axis that is not the last: columns that lie side by side in memory, and whose elements do not."""
 
-from collections.abc import Sequence
-
 from musadata.teacher.compiler.emission.cpp import helpers
 from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish
 from musadata.teacher.compiler.emission.rowwise import WARP, Team, declare_partial, new_block, point_name, work
@@ -11,9 +9,9 @@ from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
 from musadata.teacher.compiler.lowering.layout import flat_position, flatten
 
 
-def emit_columns(kernel: Kernel, size_names: Sequence[str], members: int, *, online: bool) -> EmittedKernel:
+def emit_columns(kernel: Kernel, members: int, *, online: bool) -> EmittedKernel:
     """Points that lie side by side in memory: neighbouring threads take neighbouring points, several share each one."""
-    block, point = new_block(kernel, size_names), point_name(kernel)
+    block, point = new_block(kernel), point_name(kernel)
     team = Team("member", str(members), "member == 0", "column", members, online)
     declare_partial(block, kernel, f"[{members}][{WARP}]")
     column = block.fresh("column")
@@ -30,7 +28,7 @@ def emit_columns(kernel: Kernel, size_names: Sequence[str], members: int, *, onl
     )
     functions = helpers(kernel, "columns")
     schedule = "neighbouring columns by neighbouring threads, several threads per column"
-    return finish(kernel, schedule, block, setup, size_names, counts=("total",), helpers=functions)
+    return finish(kernel, schedule, block, setup, counts=("total",), helpers=functions)
 
 
 def are_columns(kernel: Kernel) -> bool:

@@ -5,7 +5,7 @@ along the depth, the lanes of a warp go along it together; else each thread has 
 types are multiplied on tensor cores: what a thread loads is part of a fragment, if the depth is taken in another order.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -98,21 +98,21 @@ def _operand(name: str, value: Scalar, axes: tuple[Variable, ...], kernel: Kerne
     return Operand(name, _memory(value), value, axes, kernel.reductions[0].axes, name, count)
 
 
-def emit_few_rows(kernel: Kernel, size_names: Sequence[str], few: int, count: int) -> EmittedKernel:
+def emit_few_rows(kernel: Kernel, few: int, count: int) -> EmittedKernel:
     """A warp for each column, or a thread for some neighbouring ones; `few` is 1 where columns are few instead of rows,
     and `count` is how many there are."""
-    return _FewRows(kernel, size_names, few, count).emit()
+    return _FewRows(kernel, few, count).emit()
 
 
 class _FewRows:
     """The kernel under construction. `few` and `many` are rows and columns, or the other way round."""
 
-    def __init__(self, kernel: Kernel, size_names: Sequence[str], few: int, count: int):
-        self.kernel, self.size_names, self.stage, parts = kernel, size_names, kernel.reductions[0], partition(kernel)
+    def __init__(self, kernel: Kernel, few: int, count: int):
+        self.kernel, self.stage, parts = kernel, kernel.reductions[0], partition(kernel)
         assert parts is not None
         self.batch, self.k = parts[0], self.stage.axes[0].name
         own = [self.k, "tile_row", "tile_col", self.stage.local, *_NAMES, *_NAMES_OF_FRAGMENTS]
-        self.block = Block([*names_in(kernel, size_names), *own])
+        self.block = Block([*names_in(kernel), *own])
         sides = []
         for side, value, axes in zip(("left", "right"), self.stage.operands, parts[1:], strict=True):
             name, number = flat_name(side, axes) if axes else "", count_text(self.block, axes)
@@ -153,7 +153,6 @@ class _FewRows:
             BY_WARPS if along_depth else BY_THREADS,
             block,
             (f"const int threads = {threads};", f"const dim3 blocks({', '.join(blocks)});"),
-            self.size_names,
             helpers=functions + (DOTS[operand.dtype] + helpers(self.kernel, "warp") if along_depth else ""),
             bounds=threads,
             aligned=alignment(block, operands, host=True) if host else "",
@@ -181,7 +180,6 @@ class _FewRows:
             BY_FRAGMENTS,
             block,
             (f"const int threads = {_SHARING * 32};", f"const dim3 blocks({', '.join(blocks)});"),
-            self.size_names,
             helpers=load_functions(operands) + PAIRS[dtype] + fragment_functions(dtype, "multiply"),
             bounds=_SHARING * 32,
             aligned="" if is_shared() else alignment(block, operands, host=True),

@@ -59,7 +59,6 @@ def finish(
     schedule: str,
     block: Block,
     setup: Sequence[str],
-    size_names: Sequence[str],
     *,
     counts: Sequence[str] = (),
     helpers: str = "",
@@ -75,7 +74,7 @@ def finish(
     kernel is a template of whether it holds. With `shared`, its bytes, shared memory is allocated at the launch.
     """
     body = "\n".join(block.lines)
-    sizes = [name for name in mentioned(size_names, body) if name not in counts]
+    sizes = [name for name in mentioned(kernel.size_names, body) if name not in counts]
     free = [name for name in sizes if kernel.inputs and is_shared() and not isinstance(name, NumberName)]
     sizes = [name for name in sizes if name not in free]
     inputs = [buffer for buffer in kernel.inputs if buffer not in kernel.outputs]
@@ -104,7 +103,7 @@ def finish(
         )
     else:
         lines = (*setup, *_call(kernel.name, arguments, shared), check)
-    used = frozenset((*free, *mentioned(size_names, "\n".join(lines))))
+    used = frozenset((*free, *mentioned(kernel.size_names, "\n".join(lines))))
     found = _THREADS.search("\n".join(setup))
     assert found is not None, f"{kernel.name} has a block of a fixed size"
     threads = tuple(int(side) for side in (found[1] or found[2]).split(","))

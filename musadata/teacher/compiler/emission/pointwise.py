@@ -29,10 +29,10 @@ _OF_SIDE = ("first_", "tiles_")
 LONGEST_STORE = 88  # value and position together; longer ones go on two lines
 
 
-def names_in(kernel: Kernel, size_names: Sequence[str]) -> list[str]:
+def names_in(kernel: Kernel) -> list[str]:
     """Names that a kernel's own variables must not take."""
     buffers = [b.name for b in (*kernel.inputs, *kernel.outputs)]
-    return [*buffers, *(v.name for v in kernel.axes), *size_names]
+    return [*buffers, *(v.name for v in kernel.axes), *kernel.size_names]
 
 
 def threads_for(total: int) -> int:
@@ -40,17 +40,17 @@ def threads_for(total: int) -> int:
     return next((t for t in (32, 64, 128) if total <= t), THREADS)
 
 
-def emit_elements(kernel: Kernel, size_names: Sequence[str], total: int, *, stride: bool = False) -> EmittedKernel:
+def emit_elements(kernel: Kernel, total: int, *, stride: bool = False) -> EmittedKernel:
     """One thread per element; with `stride`, a bounded grid whose threads stride over the elements."""
-    block = _new_block(kernel, size_names)
+    block = _new_block(kernel)
     block.write_thread_loop("i", stride, lambda: _element(kernel, block))
     setup = linear_setup(block, kernel.axes, threads_for(total), stride=stride)
     schedule = "grid-stride loop" if stride else "one thread per element"
-    return finish(kernel, schedule, block, setup, size_names, counts=("total",))
+    return finish(kernel, schedule, block, setup, counts=("total",))
 
 
-def _new_block(kernel: Kernel, size_names: Sequence[str]) -> Block:
-    block = Block([*names_in(kernel, size_names), "i", "step", "total"])
+def _new_block(kernel: Kernel) -> Block:
+    block = Block([*names_in(kernel), "i", "step", "total"])
     block.printer.flat = (kernel.axes, "i")
     return block
 
@@ -64,7 +64,7 @@ def _element(kernel: Kernel, block: Block) -> None:
 
 def takes_apart(kernel: Kernel) -> bool:
     """Whether a thread for each element must divide to find its place."""
-    return bool(decoded(kernel, _new_block(kernel, ())))
+    return bool(decoded(kernel, _new_block(kernel)))
 
 
 def decoded(kernel: Kernel, block: Block) -> frozenset[Variable]:
@@ -107,13 +107,13 @@ def stored(text: str, dtype: str) -> str:
     return {"float16": f"__float2half({text})", "bfloat16": f"__float2bfloat16({text})"}.get(dtype, text)
 
 
-def emit_rows(kernel: Kernel, size_names: Sequence[str], width: int) -> EmittedKernel:
+def emit_rows(kernel: Kernel, width: int) -> EmittedKernel:
     """A two-dimensional grid: threads along x for the last axis, along y for all others together. A block has one row
     where rows are long, and takes apart where it is once.
 
     Blocks go the other way round, since the rows may be many and only a grid's x has more than 65,535 blocks.
     """
-    block = Block([*names_in(kernel, size_names), "rows", "outer"])
+    block = Block([*names_in(kernel), "rows", "outer"])
     *outer, last = kernel.axes
     is_long, extent = width >= LONG_ROW, block.index(last.extent)
     row = outer[0].name if len(outer) == 1 else "outer"
@@ -132,14 +132,14 @@ def emit_rows(kernel: Kernel, size_names: Sequence[str], width: int) -> EmittedK
             f"const int threads = {THREADS};",
             f"const dim3 blocks({rows}, ({width_text} + threads - 1) / threads);",
         )
-        return finish(kernel, "blocks along rows", block, setup, size_names)
+        return finish(kernel, "blocks along rows", block, setup)
     setup = (
         f"const int outer_size = {rows};",
         "const dim3 threads(32, 8);",
         f"const int width_blocks = ({width_text} + threads.x - 1) / threads.x;",
         "const dim3 blocks((outer_size + threads.y - 1) / threads.y, width_blocks);",
     )
-    return finish(kernel, "two-dimensional grid", block, setup, size_names, counts=("outer_size",))
+    return finish(kernel, "two-dimensional grid", block, setup, counts=("outer_size",))
 
 
 def joined_axes(kernel: Kernel) -> tuple[Variable, ...]:
@@ -264,7 +264,7 @@ def _apart(value: Scalar, along: Variable, apart: Set[int]) -> tuple[Scalar, ...
     return tuple({id(one): one for _, found in parts for one in found}.values())
 
 
-def emit_turned(kernel: Kernel, size_names: Sequence[str], turned: Turned, *, stride: bool = False) -> EmittedKernel:
+def emit_turned(kernel: Kernel, turned: Turned, *, stride: bool = False) -> EmittedKernel:
     """A block for each square of the two axes: it reads along one of them, and writes along the other."""
     (along, across), (store,) = turned.sides, kernel.stores
     others = tuple(axis for axis in kernel.axes if axis not in turned.sides)
@@ -276,7 +276,7 @@ def emit_turned(kernel: Kernel, size_names: Sequence[str], turned: Turned, *, st
         "i",
         *(f"{what}{axis.name}" for axis in turned.sides for what in _OF_SIDE),
     ]
-    block = Block([*names_in(kernel, size_names), *fixed])
+    block = Block([*names_in(kernel), *fixed])
     names = [
         block.fresh(f"{value.buffer.name}_tile" if isinstance(value, Load) else "tile2") for value in turned.values
     ]
@@ -323,7 +323,7 @@ def emit_turned(kernel: Kernel, size_names: Sequence[str], turned: Turned, *, st
         *(bounded_blocks("tiles", TURNED * _LINES) if stride else ()),
     )
     schedule = "transposing tiles, grid-stride loop" if stride else "transposing tiles"
-    return finish(kernel, schedule, block, setup, size_names, counts=("tiles",) if stride else ())
+    return finish(kernel, schedule, block, setup, counts=("tiles",) if stride else ())
 
 
 def _tiles(extent: str) -> str:
@@ -350,7 +350,7 @@ def can_vectorise(kernel: Kernel) -> bool:
     if len(kernel.stores) != 1 or kernel.reductions:
         return False
     (store,) = kernel.stores
-    is_flat = _new_block(kernel, ()).printer.is_flat
+    is_flat = _new_block(kernel).printer.is_flat
     if store.buffer.dtype != "float32" or not is_flat(store.buffer, store.index):
         return False
     flat = [load for load in store.value.loads if is_flat(load.buffer, load.index)]
@@ -364,14 +364,14 @@ def can_vectorise(kernel: Kernel) -> bool:
     )
 
 
-def emit_vectorised(kernel: Kernel, size_names: Sequence[str], total: int, *, stride: bool = False) -> EmittedKernel:
+def emit_vectorised(kernel: Kernel, total: int, *, stride: bool = False) -> EmittedKernel:
     """Four elements per thread, moved as one float4, or with `stride` as many fours as come up; the tail element by
     element."""
-    block = _new_block(kernel, size_names)
+    block = _new_block(kernel)
     store = kernel.stores[0]
     reads = [load for load in store.value.loads if block.printer.is_flat(load.buffer, load.index)]
     fixed = [load for load in store.value.loads if load not in reads]
-    function, source, numbers = _element_function(kernel, size_names, (*reads, *fixed), block.functions)
+    function, source, numbers = _element_function(kernel, (*reads, *fixed), block.functions)
     for load in fixed:
         block.write(f"const {C_TYPES[load.dtype]} {load.buffer.name}_value = {block.printer.load(load)};")
     fixed_names = [f"{load.buffer.name}_value" for load in fixed]
@@ -404,16 +404,16 @@ def emit_vectorised(kernel: Kernel, size_names: Sequence[str], total: int, *, st
         write_four(aligned)
     setup = linear_setup(block, kernel.axes, threads, "(total + 4 * threads - 1) / (4 * threads)", stride=stride)
     schedule = "float4 vectorised, grid-stride loop" if stride else "float4 vectorised"
-    return finish(kernel, schedule, block, setup, size_names, counts=("total",), helpers=source)
+    return finish(kernel, schedule, block, setup, counts=("total",), helpers=source)
 
 
 def _element_function(
-    kernel: Kernel, size_names: Sequence[str], loads: Sequence[Load], functions: dict[tuple[str, str], None]
+    kernel: Kernel, loads: Sequence[Load], functions: dict[tuple[str, str], None]
 ) -> tuple[str, str, list[NumberName]]:
     """A device function from the loaded values of one element to its result, and the numbers that it takes as well."""
     store = kernel.stores[0]
     name = f"{kernel.name.removesuffix('_kernel')}_element"
-    block = Block([*size_names, name])
+    block = Block([*kernel.size_names, name])
     parameters: dict[str, str] = {}
     for load in loads:
         parameter = parameters.setdefault(load.buffer.name, block.fresh(load.buffer.name))
@@ -421,7 +421,7 @@ def _element_function(
     text = block.value(store.value)
     block.write(f"return {text};")
     functions.update(block.functions)
-    numbers = [name for name in mentioned(size_names, "\n".join(block.lines)) if isinstance(name, NumberName)]
+    numbers = [name for name in mentioned(kernel.size_names, "\n".join(block.lines)) if isinstance(name, NumberName)]
     listed = ", ".join(f"float {parameter}" for parameter in (*parameters.values(), *numbers))
     source = f"__device__ __forceinline__ float {name}({listed}) {{\n" + "\n".join(block.lines) + "\n}\n\n"
     return name, source, numbers

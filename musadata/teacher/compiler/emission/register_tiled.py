@@ -92,9 +92,7 @@ def _narrow_side(tile: RegisterTile, rows: int, cols: int) -> int:
     return tile.rows if rows < cols else tile.cols
 
 
-def emit_register_tiled(
-    kernel: Kernel, size_names: Sequence[str], tile: RegisterTile, hints: tuple[int, int, int]
-) -> EmittedKernel:
+def emit_register_tiled(kernel: Kernel, tile: RegisterTile, hints: tuple[int, int, int]) -> EmittedKernel:
     """A block per tile of the output; each thread keeps a rectangle of sums in registers. `hints`: how many products,
     rows and columns there are."""
     stage = kernel.reductions[0]
@@ -102,7 +100,7 @@ def emit_register_tiled(
     assert parts is not None
     batch, rows, cols = parts
     own = [*own_names(kernel.axes), *(v.name for v in stage.axes), "thread_row", "thread_col", stage.local]
-    block = Block([*names_in(kernel, size_names), *own])
+    block = Block([*names_in(kernel), *own])
     operands = (
         read_operand(block, stage, "left", rows, "float32"),
         read_operand(block, stage, "right", cols, "float32"),
@@ -130,7 +128,6 @@ def emit_register_tiled(
         _NAMES[tile.thread_rows * tile.thread_cols],
         block,
         setup,
-        size_names,
         helpers=load_functions(operands),
         bounds=tile.threads,
         tile=(tile.rows, tile.cols, tile.depth),

@@ -55,20 +55,18 @@ class Team:
     row: HeldRow | None = None
 
 
-def emit_thread(
-    kernel: Kernel, size_names: Sequence[str], points: int, *, stride: bool = False, online: bool = False
-) -> EmittedKernel:
+def emit_thread(kernel: Kernel, points: int, *, stride: bool = False, online: bool = False) -> EmittedKernel:
     """One thread per point; with `stride`, a bounded grid of threads that stride over the points."""
-    block, point = new_block(kernel, size_names), point_name(kernel)
+    block, point = new_block(kernel), point_name(kernel)
     block.write_thread_loop(point, stride, lambda: work(kernel, block, Team(online=online), point))
     setup = linear_setup(block, kernel.axes, min(128, threads_for(points)), stride=stride)
     schedule = "one thread per output, grid-stride loop" if stride else "one thread per output"
-    return finish(kernel, schedule, block, setup, size_names, counts=("total",))
+    return finish(kernel, schedule, block, setup, counts=("total",))
 
 
-def emit_warp(kernel: Kernel, size_names: Sequence[str], points: int, *, online: bool, held: int = 0) -> EmittedKernel:
+def emit_warp(kernel: Kernel, points: int, *, online: bool, held: int = 0) -> EmittedKernel:
     """One warp per point, partial results combined by shuffles; a lane holds `held` elements of a row in registers."""
-    block, point = new_block(kernel, size_names), point_name(kernel)
+    block, point = new_block(kernel), point_name(kernel)
     row = held_row(kernel, "lane", WARP, held) if held else None
     team = Team("lane", str(WARP), "lane == 0", "warp", online=online, row=row)
     warps = 4 if points >= 4 else 1
@@ -84,16 +82,14 @@ def emit_warp(kernel: Kernel, size_names: Sequence[str], points: int, *, online:
     schedule, functions = "one warp per output, shuffle reduction", helpers(kernel, "warp")
     if row is not None:
         schedule, functions = "one warp per row in registers, shuffle reduction", functions + helpers_of(_text(block))
-    return finish(kernel, schedule, block, setup, size_names, counts=("total",), helpers=functions)
+    return finish(kernel, schedule, block, setup, counts=("total",), helpers=functions)
 
 
-def emit_block(
-    kernel: Kernel, size_names: Sequence[str], threads: int, *, shuffle: bool, online: bool, held: int = 0
-) -> EmittedKernel:
+def emit_block(kernel: Kernel, threads: int, *, shuffle: bool, online: bool, held: int = 0) -> EmittedKernel:
     """One block per point, partial results combined in shared memory, or by shuffles and then in shared memory; a
     thread holds `held` elements of a row in registers."""
     row = held_row(kernel, "threadIdx.x", threads, held) if held else None
-    block, point = new_block(kernel, size_names), point_name(kernel)
+    block, point = new_block(kernel), point_name(kernel)
     memory = threads // WARP if shuffle else threads
     team = Team("threadIdx.x", "blockDim.x", "threadIdx.x == 0", "block", memory, online, row)
     declare_partial(block, kernel, f"[{memory}]")
@@ -106,7 +102,7 @@ def emit_block(
     if row is not None:
         schedule, functions = schedule.replace("output", "row in registers"), functions + helpers_of(_text(block))
     limit = threads if row is not None else 0  # else arrays in registers may take more than a large block has
-    return finish(kernel, schedule, block, setup, size_names, helpers=functions, bounds=limit)
+    return finish(kernel, schedule, block, setup, helpers=functions, bounds=limit)
 
 
 def _text(block: Block) -> str:
@@ -135,10 +131,10 @@ def _partial(kernel: Kernel, dtype: str) -> str:
     return "partial" if dtype == first else f"partial_{dtype}"
 
 
-def new_block(kernel: Kernel, size_names: Sequence[str]) -> Block:
+def new_block(kernel: Kernel) -> Block:
     inner = [axis.name for stage in kernel.stages for axis in stage.axes]
     registers = [stage.local for stage in kernel.reductions]
-    return Block([*names_in(kernel, size_names), *inner, *registers, "total", "lane", "member", "k", "step"])
+    return Block([*names_in(kernel), *inner, *registers, "total", "lane", "member", "k", "step"])
 
 
 def point_name(kernel: Kernel) -> str:

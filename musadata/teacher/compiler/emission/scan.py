@@ -1,7 +1,5 @@
 """Kernels that scan rows: every element becomes the sum (product, …) of all up to it."""
 
-from collections.abc import Sequence
-
 from musadata.teacher.compiler.emission.cpp import C_TYPES, REDUCTIONS, identity
 from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish, linear_setup
 from musadata.teacher.compiler.emission.pointwise import names_in, threads_for, write_store
@@ -20,9 +18,9 @@ _COMBINED = {
 _FUNCTIONS = {"max": "maximum", "min": "minimum", "logsumexp": "add_logs"}
 
 
-def emit_serial_scan(kernel: Kernel, size_names: Sequence[str], rows: int) -> EmittedKernel:
+def emit_serial_scan(kernel: Kernel, rows: int) -> EmittedKernel:
     """One thread per row, which keeps the result so far in a register."""
-    block, names = _new_block(kernel, size_names)
+    block, names = _new_block(kernel)
     row, (axis,) = point_name(kernel), kernel.scans[0].axes
     block.write_thread_loop(row, False, lambda: None)
     _decode_row(block, kernel)
@@ -34,12 +32,12 @@ def emit_serial_scan(kernel: Kernel, size_names: Sequence[str], rows: int) -> Em
                 _update(block, stage, names[stage.local], block.value(stage.value))
             _store(block, stage)
     setup = linear_setup(block, kernel.axes, min(128, threads_for(rows)))
-    return finish(kernel, "one thread per row, running result", block, setup, size_names, counts=("total",))
+    return finish(kernel, "one thread per row, running result", block, setup, counts=("total",))
 
 
-def emit_block_scan(kernel: Kernel, size_names: Sequence[str], threads: int) -> EmittedKernel:
+def emit_block_scan(kernel: Kernel, threads: int) -> EmittedKernel:
     """One block per row: it scans a piece of the row by shuffles and carries the result over to the next piece."""
-    block, names = _new_block(kernel, size_names)
+    block, names = _new_block(kernel)
     row, (axis,) = point_name(kernel), kernel.scans[0].axes
     carries = {stage.local: block.fresh("carry") for stage in kernel.scans}
     for dtype in dict.fromkeys(stage.dtype for stage in kernel.scans):
@@ -60,13 +58,13 @@ def emit_block_scan(kernel: Kernel, size_names: Sequence[str], threads: int) -> 
                 _store(block, stage)
     setup = (f"const int blocks = {count_text(block, kernel.axes)};", f"const int threads = {threads};")
     schedule = "one block per row, scan by shuffles with a carry"
-    return finish(kernel, schedule, block, setup, size_names, helpers=_helpers(kernel))
+    return finish(kernel, schedule, block, setup, helpers=_helpers(kernel))
 
 
-def _new_block(kernel: Kernel, size_names: Sequence[str]) -> tuple[Block, dict[str, str]]:
+def _new_block(kernel: Kernel) -> tuple[Block, dict[str, str]]:
     """The body, and the names of the registers that hold results so far."""
     axes = [axis.name for axis in kernel.scans[0].axes]
-    block = Block([*names_in(kernel, size_names), *axes, "total", "start", "output", "point"])
+    block = Block([*names_in(kernel), *axes, "total", "start", "output", "point"])
     names = {stage.local: block.fresh("so_far") for stage in kernel.scans}
     block.printer.rename = names
     return block, names

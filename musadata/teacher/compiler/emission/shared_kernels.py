@@ -93,15 +93,14 @@ class _Text:
         return self.tokens[self.places[place]]
 
 
-def share_kernels(
-    kernels: Sequence[EmittedKernel], sizes: Sequence[str], originals: Sequence[Kernel] = ()
-) -> SharedKernels:
-    """Find kernels with the same code. `sizes` are the names of the graph's sizes and numbers.
+def share_kernels(kernels: Sequence[EmittedKernel], originals: Sequence[Kernel] = ()) -> SharedKernels:
+    """Find kernels with the same code.
 
     With `originals`, the kernels are those under short names, and each gets a host function that launches it.
     """
     groups: dict[tuple[str, ...], list[int]] = {}
-    texts = [_read(emitted, frozenset(sizes)) for emitted in kernels]
+    sizes = kernels[0].kernel.size_names if kernels else ()
+    texts = [_read(emitted) for emitted in kernels]
     for place, text in enumerate(texts):
         if text.emitted.kernel.inputs and "template <bool aligned>" not in text.emitted.source:
             groups.setdefault(text.signature, []).append(place)
@@ -121,12 +120,13 @@ def share_kernels(
     return SharedKernels(tuple(changed), tuple(launches), tuple(functions))
 
 
-def structure(emitted: EmittedKernel, sizes: Sequence[str]) -> tuple[str, ...]:
+def structure(emitted: EmittedKernel) -> tuple[str, ...]:
     """What a kernel's text has in common with that of others that can share its code."""
-    return _read(emitted, frozenset(sizes)).signature
+    return _read(emitted).signature
 
 
-def _read(emitted: EmittedKernel, sizes: frozenset[str]) -> _Text:
+def _read(emitted: EmittedKernel) -> _Text:
+    sizes = frozenset(emitted.kernel.size_names)
     first = emitted.kernel.inputs[:1]
     is_allocated = bool(first) and not emitted.kernel.steps  # the host allocates once for all steps
     made = [allocation(b, first[0].name, first[0].dtype) for b in emitted.kernel.outputs] if is_allocated else []

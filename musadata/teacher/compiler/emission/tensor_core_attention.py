@@ -6,7 +6,6 @@ fragment of keys or values serves two products: with 16, shared memory would be 
 of 0.68).
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 from string import Template
 
@@ -47,12 +46,10 @@ def tile_for(batch: int, rows: int, cols: int, depth: int) -> AttentionTile:
     return AttentionTile(next(busy, WARP_ROWS), 64 if max(width, depth) <= 64 else 32, width)
 
 
-def emit_tensor_core_attention(
-    kernel: Kernel, size_names: Sequence[str], tile: AttentionTile, depth: int
-) -> EmittedKernel:
+def emit_tensor_core_attention(kernel: Kernel, tile: AttentionTile, depth: int) -> EmittedKernel:
     """A block per tile of queries, a warp for each 32 of them; keys and values pass through shared memory. For queries
     and keys of about `depth` elements loops over them are unrolled."""
-    attention = _OnTensorCores(kernel, size_names, tile, depth)
+    attention = _OnTensorCores(kernel, tile, depth)
     block, parts = attention.block, attention.parts()
     block.lines = _BODY.substitute(attention.words(), **parts, **attention.held()).split("\n")
     lines, padded = tile.rows + 2 * tile.keys, f"({attention.padded()} + {_PADDING})"
@@ -62,7 +59,6 @@ def emit_tensor_core_attention(
         "attention on tensor cores",
         block,
         attention.setup(tile.rows),
-        size_names,
         helpers=load_functions(attention.moved, copied=True)
         + fragment_functions(attention.dtype, "load", "load_transposed", "multiply", "pack", "power_of_two"),
         bounds=tile.rows,
@@ -74,8 +70,8 @@ def emit_tensor_core_attention(
 class _OnTensorCores(Attention):
     """What is put into the template for tensor cores."""
 
-    def __init__(self, kernel: Kernel, size_names: Sequence[str], tile: AttentionTile, depth: int):
-        super().__init__(kernel, size_names, tile)
+    def __init__(self, kernel: Kernel, tile: AttentionTile, depth: int):
+        super().__init__(kernel, tile)
         self.dtype, self.threads, self.usual = half_type(kernel), tile.rows, -(-depth // 16) * 16
         self.place = self.block.fresh("line")
         self.counters |= {name: self.block.fresh(name) for name in ("m", "part", "current")}

@@ -88,24 +88,22 @@ def _memory_type(value: Scalar) -> str:
     return load.buffer.dtype if isinstance(load, Load) else ""
 
 
-def emit_tensor_core_tiled(
-    kernel: Kernel, size_names: Sequence[str], tile: FragmentTile, hints: tuple[int, int, int]
-) -> EmittedKernel:
+def emit_tensor_core_tiled(kernel: Kernel, tile: FragmentTile, hints: tuple[int, int, int]) -> EmittedKernel:
     """A block per tile of the output; each warp keeps a rectangle of sums in fragments. `hints`: how many products,
     rows and columns there are."""
-    return _OnTensorCores(kernel, size_names, tile).emit(hints)
+    return _OnTensorCores(kernel, tile).emit(hints)
 
 
 class _OnTensorCores:
     """The kernel under construction."""
 
-    def __init__(self, kernel: Kernel, size_names: Sequence[str], tile: FragmentTile):
-        self.kernel, self.size_names, self.tile, self.stage = kernel, size_names, tile, kernel.reductions[0]
+    def __init__(self, kernel: Kernel, tile: FragmentTile):
+        self.kernel, self.tile, self.stage = kernel, tile, kernel.reductions[0]
         self.dtype, parts = half_type(kernel), partition(kernel)
         assert parts is not None
         self.batch, self.rows, self.cols = parts
         own = [*own_names(kernel.axes), *(v.name for v in self.stage.axes), *_NAMES, self.stage.local]
-        block = self.block = Block([*names_in(kernel, size_names), *own])
+        block = self.block = Block([*names_in(kernel), *own])
         sides = (("left", self.rows), ("right", self.cols))
         self.operands = [read_operand(block, self.stage, side, axes, self.dtype) for side, axes in sides]
 
@@ -136,7 +134,6 @@ class _OnTensorCores:
             "wide tensor core tiles" if wide else "tensor core tiles",
             block,
             write_grid(block, tile, operands, self.batch, self.stage, swapped=hints[1] > hints[2]),
-            self.size_names,
             helpers=SWIZZLE + functions + fragment_functions(self.dtype, *dict.fromkeys(loads), "multiply"),
             bounds=tile.threads,
             aligned=alignment(block, operands, host=True),

@@ -94,15 +94,15 @@ def _edges(value: Scalar, local: str) -> Iterator[tuple[Index, Index] | None]:
             yield from _edges(child, local)
 
 
-def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_hint: int) -> EmittedKernel:
+def emit_tiled(kernel: Kernel, rows_hint: int, cols_hint: int) -> EmittedKernel:
     """A block per tile of the output; operands pass through shared memory tile by tile."""
     parts = partition(kernel)
     assert parts is not None
     many = _results_per_thread(*parts[1:], rows_hint, cols_hint)
     if max(many) > 1:
-        return _LongTiles(kernel, size_names, (rows_hint, cols_hint), many).emit()
+        return _LongTiles(kernel, (rows_hint, cols_hint), many).emit()
     side = TILE if min(rows_hint, cols_hint) > SMALL_TILE else SMALL_TILE
-    return _Tiles(kernel, size_names, (rows_hint, cols_hint), side).emit()
+    return _Tiles(kernel, (rows_hint, cols_hint), side).emit()
 
 
 def _results_per_thread(
@@ -123,13 +123,13 @@ class _Tiles:
     schedule = TILED
     own_names: tuple[str, ...] = ("tile_row", "tile_col", "k", "start")
 
-    def __init__(self, kernel: Kernel, size_names: Sequence[str], hints: tuple[int, int], side: int):
-        self.kernel, self.size_names, self.stage, parts = kernel, size_names, kernel.reductions[0], partition(kernel)
+    def __init__(self, kernel: Kernel, hints: tuple[int, int], side: int):
+        self.kernel, self.stage, parts = kernel, kernel.reductions[0], partition(kernel)
         assert parts is not None
         self.batch, self.rows, self.cols = parts
         self.side, self.high, self.wide = side, side, side
         inner = [v.name for v in self.stage.axes]
-        self.block = Block([*names_in(kernel, size_names), *inner, *self.own_names, self.stage.local])
+        self.block = Block([*names_in(kernel), *inner, *self.own_names, self.stage.local])
         self.row = self.rows[0].name if len(self.rows) == 1 else "tile_row"
         self.col = self.cols[0].name if len(self.cols) == 1 else "tile_col"
         self.row_block, self.col_block = longest_first(*hints, along_x(self.block, self.stage, self.batch))
@@ -166,7 +166,7 @@ class _Tiles:
         blocks = grid(block, self.batch, self.stage, *counts, self.row_block)
         setup = (f"const dim3 threads({side}, {side});", f"const dim3 blocks({', '.join(blocks)});")
         tile = (self.high, self.wide, side)
-        return finish(self.kernel, self.schedule, block, setup, self.size_names, tile=tile)
+        return finish(self.kernel, self.schedule, block, setup, tile=tile)
 
     def _write_positions(self, row_first: str, col_first: str) -> None:
         block = self.block
@@ -215,8 +215,8 @@ class _LongTiles(_Tiles):
     schedule = TILED_LONG
     own_names = ("tile_row", "tile_col", "first", "i", "k", "start", "accumulators")
 
-    def __init__(self, kernel: Kernel, size_names: Sequence[str], hints: tuple[int, int], many: tuple[int, int]):
-        super().__init__(kernel, size_names, hints, TILE)
+    def __init__(self, kernel: Kernel, hints: tuple[int, int], many: tuple[int, int]):
+        super().__init__(kernel, hints, TILE)
         self.many, self.by_rows = max(many), many[0] > 1
         self.high, self.wide = (TILE * number for number in many)
 

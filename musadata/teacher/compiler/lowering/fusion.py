@@ -97,6 +97,7 @@ class Kernel:
     stages: tuple[Stage, ...]
     nodes: frozenset[str]  # of the graph, whose results it computes
     steps: Steps | None = None  # of the host, that launches it in each
+    size_names: tuple[str, ...] = ()  # of the sizes and numbers that it may take
 
     @property
     def reductions(self) -> tuple[Reduce, ...]:
