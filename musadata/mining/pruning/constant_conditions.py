@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from musadata.mining.pruning.execution_watch import Log
+from musadata.mining.pruning.mentions import may_be_module
 from musadata.mining.pruning.survey import CHANGING, FUNCTIONS, Function, Survey
 from musadata.mining.slicing.dotted_names import last_name
 from musadata.mining.slicing.known_conditions import known_answer
@@ -152,9 +153,14 @@ class ConstantConditions:
         self._changing = frozenset[str]().union(*changing, (function.name for function in seen.functions))
         self._has_flags = True  # whether any flag that a call passes on may depend on inputs
         self._has_flags = any(
-            function is not None and self.may_run(function) and not self._is_fixed(value, function)
-            for value, function in seen.survey.comparisons
-        )
+            function is not None and self._hands_on(called) and self.may_run(function)
+            and not self._is_fixed(value, function)
+            for value, called, function in seen.survey.comparisons
+        )  # fmt: skip
+
+    def _hands_on(self, called: ast.expr) -> bool:
+        """Whether a call may enter a function of the reference: `torch.sum(x > 0)` enters none."""
+        return may_be_module(called) or last_name(called) in {item.name for item in self._seen.functions}
 
     def may_run(self, function: Function) -> bool:
         """Whether a function may be entered with the inputs."""

@@ -108,7 +108,7 @@ def _walk(node: ast.AST, ran: bool) -> Iterator[tuple[ast.AST, bool]]:
 def _names(node: ast.AST) -> list[str]:
     """The names in one node: a string may name an attribute, and a called object may be a module."""
     if isinstance(node, ast.Call):
-        return ["forward"] if _may_be_module(node.func) else []
+        return ["forward"] if may_be_module(node.func) else []
     if isinstance(node, ast.Name):
         return [node.id]
     if isinstance(node, ast.Attribute):
@@ -118,7 +118,7 @@ def _names(node: ast.AST) -> list[str]:
     return []
 
 
-def _may_be_module(function: ast.expr) -> bool:
+def may_be_module(function: ast.expr) -> bool:
     """Whether a call may enter a `forward`: `self.norm(x)`, `blocks[0](x)`, `layer(x)`."""
     if isinstance(function, ast.Name):
         return function.id not in BUILTIN

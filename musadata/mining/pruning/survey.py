@@ -24,7 +24,8 @@ class Survey:
         deferred: ids of sites in a lambda, which may run at any time.
         choosing: ids of statements whose own expressions hold a conditional expression.
         texts: lines that begin inside a string literal, whose spaces matter.
-        comparisons: those that are passed to some call, and the function around, so that a flag may depend on sizes.
+        comparisons: those that are passed to some call, what is called, and the function around; a flag may depend on
+            sizes by them.
     """
 
     def __init__(self, tree: ast.Module):
@@ -36,7 +37,7 @@ class Survey:
         self.deferred: set[int] = set()
         self.choosing: set[int] = set()
         self.texts: set[int] = set()
-        self.comparisons: list[tuple[ast.expr, Function | None]] = []
+        self.comparisons: list[tuple[ast.expr, ast.expr, Function | None]] = []
         self._lambdas = 0
         for statement in tree.body:
             if isinstance(statement, ast.Assign) and is_table(statement):
@@ -115,7 +116,7 @@ class Survey:
     def _note_comparisons(self, node: ast.Call, function: Function | None) -> None:
         for value in (*node.args, *(item.value for item in node.keywords)):
             if isinstance(value, _FLAGS) and any(isinstance(item, ast.Compare) for item in _parts(value)):
-                self.comparisons.append((value, function))
+                self.comparisons.append((value, node.func, function))
 
 
 def operands(test: ast.expr) -> Iterator[ast.expr]:

@@ -69,6 +69,7 @@ def test_loops_that_never_run_go_where_the_constructor_decides():
         ("self.layer = nn.Dropout(0.0, 2 > 3)", "self.scale(x)", False),
         ("pass", "self.scale(x, self.training != True)", False),
         ("pass", "self.scale(x, len(x) > 100)", True),
+        ("pass", "self.scale(torch.where(x > 0, x, x.sum(0 if len(x) > 100 else 1, keepdim=True)))", False),
     ],
 )
 def test_flags_decide_unless_a_call_hands_on_what_inputs_decide(init, call, left):
