@@ -1,13 +1,14 @@
 import random
 import re
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musadata.records import ReasoningStep
-from musadata.teacher.grounding import ClaimKind, Outcome, check_grounding, check_text, parse_steps
+from musadata.teacher.grounding import ClaimKind, Outcome, check_grounding, check_text, lexicon, parse_steps
 from musadata.teacher.grounding.normalise import normalise
 from musadata.teacher.prompts import STEPS, render_steps
 from musadata.teacher.reasoning import write_reasoning
@@ -314,3 +315,9 @@ def test_figures_are_judged_by_what_they_count_and_what_they_are_about(sentence,
     claims = check_text(sentence, traces_of("linear"))
     wrong = [claim for claim in claims if claim.outcome is Outcome.CONTRADICTED]
     assert bool(wrong) != is_true, claims
+
+
+def test_each_pattern_is_used_and_each_that_is_used_exists():
+    folder = Path(lexicon.__file__).parent
+    used = {name for path in folder.glob("*.py") for name in re.findall(r"\bWORDS\.(\w+)", path.read_text("utf-8"))}
+    assert used == set(lexicon.RULES["patterns"])

@@ -9,12 +9,8 @@ from musadata.records import TensorFact
 from musadata.teacher.grounding.claims import Claim, ClaimKind, judged
 from musadata.teacher.grounding.context import View
 from musadata.teacher.grounding.facts import RESHAPES, Facts, base_name, products
-from musadata.teacher.grounding.lexicon import LEXICON, pattern
+from musadata.teacher.grounding.lexicon import LEXICON, WORDS
 
-_NUMBERED, _NAMED, _COUNTED, _REDUCES, _OTHER_SUM = (
-    pattern(name) for name in ("numbered_axis", "named_axis", "counted_axis", "reduces", "other_sum")
-)
-_HYPOTHETICAL, _NEGATED, _OF_LAYOUT = pattern("hypothetical"), pattern("negated"), pattern("of_layout")
 _AXES: dict[str, list[int]] = LEXICON["axes"]
 _DIMENSIONS: dict[str, list[int]] = LEXICON["dimensions"]
 _NO_REDUCTION = frozenset(LEXICON["no_reduction"].split())
@@ -50,13 +46,13 @@ def action(facts: Facts, fact: TensorFact) -> Action | None:
 
 
 def judge_axes(view: View) -> Iterator[Claim]:
-    reduces = _REDUCES.search(view.skeleton)
-    if not (reduces or any(m.by_operator for m in view.mentions)) or _HYPOTHETICAL.search(view.skeleton):
+    reduces = WORDS.reduces.search(view.skeleton)
+    if not (reduces or any(m.by_operator for m in view.mentions)) or WORDS.hypothetical.search(view.skeleton):
         return
     numbers: set[int] = set()
-    if not _OF_LAYOUT.search(view.skeleton):
+    if not WORDS.of_layout.search(view.skeleton):
         yield from _numbered(view, numbers)
-    if reduces and not _OTHER_SUM.search(view.skeleton):
+    if reduces and not WORDS.other_sum.search(view.skeleton):
         yield from _counted(view, numbers)
         yield from _named(view)
 
@@ -77,7 +73,7 @@ def _chosen(view: View, end: int) -> list[Action]:
 
 def _numbered(view: View, numbers: set[int]) -> Iterator[Claim]:
     """ "The softmax runs over dim 1"."""
-    for match in _NUMBERED.finditer(view.skeleton):
+    for match in WORDS.numbered_axis.finditer(view.skeleton):
         acts = _chosen(view, match.start())
         if (
             "accumul" in view.skeleton
@@ -99,7 +95,7 @@ def _numbered(view: View, numbers: set[int]) -> Iterator[Claim]:
 
 def _counted(view: View, numbers: set[int]) -> Iterator[Claim]:
     """ "Averages over the 24 rows": as many as that axis has, and not as another one has."""
-    for match in _COUNTED.finditer(view.skeleton):
+    for match in WORDS.counted_axis.finditer(view.skeleton):
         at = int(match["count"])
         acts = [act for act in _chosen(view, match.start()) if base_name(act.fact.operator) not in _NO_REDUCTION]
         if at in view.taken or not acts or _is_denied(view, match.start()):
@@ -117,7 +113,7 @@ def _counted(view: View, numbers: set[int]) -> Iterator[Claim]:
 
 def _named(view: View) -> Iterator[Claim]:
     """ "Averages over the channels"."""
-    for match in _NAMED.finditer(view.skeleton):
+    for match in WORDS.named_axis.finditer(view.skeleton):
         acts = [act for act in _chosen(view, match.start()) if base_name(act.fact.operator) not in _NO_REDUCTION]
         acts = [act for act in acts if math.prod(act.shape[axis] for axis in act.axes) > 1]
         if not acts or _is_denied(view, match.start()):
@@ -129,7 +125,7 @@ def _named(view: View) -> Iterator[Claim]:
 
 
 def _is_denied(view: View, place: int) -> bool:
-    return bool(_NEGATED.search(view.skeleton[:place][-50:]))
+    return bool(WORDS.negated.search(view.skeleton[:place][-50:]))
 
 
 def _is_of_another_call(view: View, place: int) -> bool:

@@ -15,7 +15,7 @@ from musadata.teacher.grounding.figures import judge_figures
 from musadata.teacher.grounding.geometry import block_sizes, judge_geometry, tile_sizes
 from musadata.teacher.grounding.indexing import judge_formulas, judge_ranges
 from musadata.teacher.grounding.launches import find_launches
-from musadata.teacher.grounding.lexicon import pattern
+from musadata.teacher.grounding.lexicon import WORDS
 from musadata.teacher.grounding.mechanisms import judge_mechanisms
 from musadata.teacher.grounding.normalise import normalise
 from musadata.teacher.grounding.quantities import Quantity
@@ -52,8 +52,6 @@ _WITHOUT_FIGURES = frozenset((ClaimKind.DTYPE, ClaimKind.BOUND, ClaimKind.OPERAT
 STEPS_OF_FIGURES = ("shape calculation", "index mapping", "boundary handling")
 LEAST_FIGURES = 3  # in a step, one of which has to be confirmed
 LEAST_CONFIRMED = 4  # different specific claims of an analysis
-_SECOND, _SEVERAL, _FIRST = (pattern(name) for name in ("second_set", "several_sets", "first_set"))
-_OTHER_SIZES = pattern("other_sizes")
 _FEW = 3
 
 
@@ -178,17 +176,17 @@ def judge_sentence(sentence: Sentence, sets: Sequence[tuple[Facts, Stated]], is_
 
 
 def _judge(view: View) -> list[Claim]:
-    judges = (judge_equations,) if _OTHER_SIZES.search(view.skeleton) else _JUDGES  # no trace has these sizes
+    judges = (judge_equations,) if WORDS.other_sizes.search(view.skeleton) else _JUDGES  # no trace has these sizes
     return [claim for judge in judges for claim in judge(view)]
 
 
 def _sets_of(sentence: Sentence, facts: Sequence[Facts]) -> tuple[Sequence[int], bool]:
     """The numbers of the sets of shapes that a sentence may be about, and whether it is about several."""
-    count, second = len(facts), _SECOND.search(sentence.skeleton)
-    if _SEVERAL.search(sentence.skeleton) or count < 2:
+    count, second = len(facts), WORDS.second_set.search(sentence.skeleton)
+    if WORDS.several_sets.search(sentence.skeleton) or count < 2:
         return range(count), True
     if not second:
-        return ((0,) if _FIRST.search(sentence.skeleton) else range(count)), False
+        return ((0,) if WORDS.first_set.search(sentence.skeleton) else range(count)), False
     values = [item.value for at, item in enumerate(sentence.items) if sentence.start(at) < second.start()]
     figures = {value.value for value in values if isinstance(value, Quantity) and value.value > _FEW}
     shapes = {value for value in values if isinstance(value, tuple)}

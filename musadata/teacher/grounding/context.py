@@ -9,7 +9,7 @@ from functools import cached_property
 from musadata.records import TensorFact
 from musadata.teacher.grounding.facts import RESHAPES, Facts, base_name
 from musadata.teacher.grounding.launches import Launch
-from musadata.teacher.grounding.lexicon import LEXICON, MACHINE, pattern
+from musadata.teacher.grounding.lexicon import LEXICON, MACHINE, WORDS
 from musadata.teacher.grounding.quantities import Quantity
 from musadata.teacher.grounding.reading import Item, ItemKind, Sentence
 
@@ -21,10 +21,6 @@ _OF = frozenset(LEXICON["of"].split())
 _BREAK = frozenset(LEXICON["breaks"].split())
 _ORDINALS: dict[str, int] = LEXICON["ordinals"]
 _MOST_LINKS = 9
-_APPROXIMATE, _OTHER_THAN, _OF_OPERAND, _COUNTABLE, _INDEFINITE, _NOUN_ONLY, _WHOLE = (
-    pattern(name)
-    for name in ("approximate", "other_than", "of_operand", "countable", "indefinite", "noun_only", "whole_task")
-)
 _RELATIONS = [
     (sign, re.compile(rf"(?:{words})(?: about| the| only)* $")) for sign, words in LEXICON["relations"].items()
 ]
@@ -135,11 +131,11 @@ class View:
         return " ".join(item.text for item in self.items[max(0, at - 1) : at + around])
 
     def is_approximate(self, at: int) -> bool:
-        return bool(_APPROXIMATE.search(self.before(at, 40)))
+        return bool(WORDS.approximate.search(self.before(at, 40)))
 
     def is_denied(self, at: int) -> bool:
         """Whether it stands for what is not so: "instead of 64", "and not 64"."""
-        return bool(_OTHER_THAN.search(self.before(at, 40)))
+        return bool(WORDS.other_than.search(self.before(at, 40)))
 
     def holds(self, at: int, allowed: Iterable[float]) -> bool:
         """Whether the figure stands in its relation (=, <, <=, >, >=) to one of the values."""
@@ -169,7 +165,7 @@ class View:
             facts = self._named(at, item)
             if facts and item.kind is ItemKind.OPERATOR:
                 made = Mention(at, facts, by_operator=True)
-                yield Mention(at, self._operands(made)) if _OF_OPERAND.search(self.before(at, 30)) else made
+                yield Mention(at, self._operands(made)) if WORDS.of_operand.search(self.before(at, 30)) else made
             elif facts:
                 yield Mention(at, facts)
 
@@ -202,18 +198,18 @@ class View:
         if item.kind is ItemKind.OPERATOR and str(item.value).startswith("aten."):
             name = str(item.value)
             return tuple(f for f in facts.tensors if f.operator == name or f.operator.startswith(name + "."))
-        if item.kind is ItemKind.OPERATOR and _NOUN_ONLY.search(self.before(at, 24)):
+        if item.kind is ItemKind.OPERATOR and WORDS.noun_only.search(self.before(at, 24)):
             return ()  # "`t` is a view"
         if item.kind is ItemKind.OPERATOR:
             return self._ordinal(at, facts.of_word(str(item.value)))
         if item.kind is not ItemKind.WORD:
             return ()
         role = _ROLES.get(word)
-        counted = at and self.items[at - 1].kind is ItemKind.QUANTITY and not _COUNTABLE.match(self.after(at, 20))
+        counted = at and self.items[at - 1].kind is ItemKind.QUANTITY and not WORDS.countable.match(self.after(at, 20))
         is_part = at < 2 and self.sentence.text[:1].islower()  # "…; the result is (4, 8)": of what stands before
-        if role and (counted or is_part or _INDEFINITE.search(self.before(at, 12))):
+        if role and (counted or is_part or WORDS.indefinite.search(self.before(at, 12))):
             return ()  # "16 results", "per output"
-        if word == "returns" and _WHOLE.search(self.before(at, 20)):
+        if word == "returns" and WORDS.whole_task.search(self.before(at, 20)):
             return facts.outputs
         match role:
             case "output":
@@ -273,7 +269,7 @@ class View:
             if at < mention.at <= at + 5:
                 between = [item.text.lower() for item in self.items[at + 1 : mention.at]]
                 if not between and self.items[at].kind is ItemKind.QUANTITY:
-                    noun = _COUNTABLE.match(self.after(mention.at, 20))
+                    noun = WORDS.countable.match(self.after(mention.at, 20))
                     return mention if noun and not mention.by_operator else None
                 last = max((n for n, word in enumerate(between) if word in ("of", "in")), default=-1)
                 if 1 <= last <= 2 and set(between[last:]) <= _OF and not any(w in _BREAK for w in between[:last]):

@@ -10,16 +10,13 @@ from musadata.teacher.grounding.context import WARP, View
 from musadata.teacher.grounding.equations import is_derived
 from musadata.teacher.grounding.expressions import numbers_in
 from musadata.teacher.grounding.facts import products, strides_of
-from musadata.teacher.grounding.lexicon import LIMITS, RULES, expand, pattern
+from musadata.teacher.grounding.lexicon import LIMITS, RULES, WORDS, expand
 from musadata.teacher.grounding.values import ALLOWED, Figure, reduced_by
 
-_CHANGE, _ROWS_OF = pattern("change"), pattern("rows_of")
 _DIMENSION_NOUN = re.compile(expand("{dimension}\\b"))
-_UNREAL = pattern("unreal")
 _SIZES = frozenset((ClaimKind.COUNT, ClaimKind.SHAPE, ClaimKind.BYTES))
 _PARTS = frozenset((ClaimKind.COUNT, ClaimKind.SHAPE, ClaimKind.STRIDE))
 _VARIABLE = re.compile(r"\b[a-z] = $")
-_OF_PART = pattern("of_part")
 _LEAST_SUSPECT = 64  # smaller numbers may be a writer's choice or count what no fact holds
 
 
@@ -75,9 +72,9 @@ def _judge(figure: Figure, kind: ClaimKind, allowed: set[float] | None, wrong: s
         return unchecked(kind, text)
     if view.holds(at, allowed):
         return judged(kind, text, True, "")
-    if not figure.subject.is_certain and kind in _SIZES and _UNREAL.search(figure.clause):
+    if not figure.subject.is_certain and kind in _SIZES and WORDS.unreal.search(figure.clause):
         return unchecked(kind, text)
-    if view.stated.program and not figure.subject.is_certain and kind in _PARTS and _OF_PART.search(view.skeleton):
+    if view.stated.program and not figure.subject.is_certain and kind in _PARTS and WORDS.of_part.search(view.skeleton):
         return unchecked(kind, text)  # what a thread of the program or a window has is not in a trace
     sides = view.quantity(at).sides
     is_split = "/" in sides[0] or sides[0].isdigit()  # what a thread or block gets
@@ -130,7 +127,7 @@ def _follows(value: int, other: int, known: frozenset[int]) -> bool:
 
 def _rows_of(view: View) -> Iterator[Claim]:
     """ "100 rows of 32 elements": together a tensor, and 32 the length of a row."""
-    for match in _ROWS_OF.finditer(view.skeleton):
+    for match in WORDS.rows_of.finditer(view.skeleton):
         one, two = int(match["rows"]), int(match["length"])
         if {one, two} & view.taken or any(view.quantity(n).value.denominator != 1 for n in (one, two)):
             continue
@@ -148,7 +145,7 @@ def _rows_of(view: View) -> Iterator[Claim]:
 
 def _changes(view: View) -> Iterator[Claim]:
     """ "The convolution shortens 14 to 13": a size of its operand, and one of its result."""
-    for match in _CHANGE.finditer(view.skeleton):
+    for match in WORDS.change.finditer(view.skeleton):
         one, two = int(match["old"]), int(match["new"])
         made = view.subject(two).made
         if not made or {one, two} & view.taken or view.quantity(one).factors:

@@ -8,23 +8,11 @@ from musadata.teacher.grounding.claims import Claim, ClaimKind, judged, unchecke
 from musadata.teacher.grounding.context import MOST_THREADS, WARP, View
 from musadata.teacher.grounding.equations import is_derived
 from musadata.teacher.grounding.expressions import numbers_in
-from musadata.teacher.grounding.lexicon import pattern
+from musadata.teacher.grounding.lexicon import WORDS
 
 _USUAL = frozenset((32, 64, 128, 256, 512, 1024))
 _FIGURE = re.compile(r"Q\d+ ")
 _TILES = frozenset((4, 8, 16, 32, 64, 128))
-_OF_BLOCK, _BLOCK_IS, _NOUN, _GRID_IS, _ELIDED = (
-    pattern(name) for name in ("of_block", "block_is", "geometry_noun", "grid_is", "elided_blocks")
-)
-_FILLS, _GROUPED, _EXACTLY = (pattern(name) for name in ("fills", "grouped", "exactly"))
-_OF_MACHINE, _OF_WHOLE = pattern("of_machine"), pattern("of_whole_launch")
-_OF_LAUNCH = pattern("of_launch")
-_IDLE, _LIVE, _FULL, _VECTOR, _OTHER = (
-    pattern(name) for name in ("idle", "live", "full", "vectorised", "all_but_last")
-)
-_TILE_NOUN, _TILE_OF, _NO_BLOCK, _WORK, _PER_ROW, _GRID = (
-    pattern(name) for name in ("tile_noun", "tile_of", "no_block_size", "work", "one_per_row", "grid")
-)
 
 
 def block_sizes(view: View) -> set[int]:
@@ -38,7 +26,7 @@ def tile_sizes(view: View) -> set[int]:
 
 
 def _is_tile(view: View, at: int) -> bool:
-    named = _TILE_NOUN.match(view.after(at, 30)) or _TILE_OF.search(view.before(at, 20))
+    named = WORDS.tile_noun.match(view.after(at, 30)) or WORDS.tile_of.search(view.before(at, 20))
     return bool(at not in view.taken and view.quantity(at).factors and named)
 
 
@@ -46,14 +34,17 @@ def _is_block_size(view: View, at: int) -> bool:
     if view.quantity(at).factors:
         return False
     after = view.after(at, 40)
-    return bool(_OF_BLOCK.search(after) or (_BLOCK_IS.search(view.before(at, 40)) and not _NO_BLOCK.match(after)))
+    return bool(
+        WORDS.of_block.search(after)
+        or (WORDS.block_is.search(view.before(at, 40)) and not WORDS.no_block_size.match(after))
+    )
 
 
 def judge_geometry(view: View) -> Iterator[Claim]:
-    if not _OF_LAUNCH.search(view.skeleton):
+    if not WORDS.of_launch.search(view.skeleton):
         return
-    if _OF_MACHINE.search(view.skeleton):  # "room for 2048 threads and 32 blocks on an SM"
-        view.taken.update(at for at, _ in view.open_figures() if _NOUN.match(view.after(at, 70)))
+    if WORDS.of_machine.search(view.skeleton):  # "room for 2048 threads and 32 blocks on an SM"
+        view.taken.update(at for at, _ in view.open_figures() if WORDS.geometry_noun.match(view.after(at, 70)))
         return
     here = block_sizes(view)
     blocks = frozenset(here or view.stated.blocks or _USUAL)
@@ -75,7 +66,7 @@ def judge_geometry(view: View) -> Iterator[Claim]:
 
 def _exact(view: View, blocks: frozenset[int]) -> Iterator[Claim]:
     """ "12 blocks of 256 threads cover them exactly": no thread is left over."""
-    match = _EXACTLY.search(view.skeleton)
+    match = WORDS.exactly.search(view.skeleton)
     if match and len(blocks) == 1:
         threads = view.quantity(int(match["blocks"])).value * next(iter(blocks))
         yield judged(ClaimKind.GEOMETRY, match[0], threads in view.facts.partial, "threads are left over")
@@ -84,7 +75,7 @@ def _exact(view: View, blocks: frozenset[int]) -> Iterator[Claim]:
 def _tile(view: View, at: int, tiles: set[int]) -> Claim:
     """Two sizes before "blocks": those of a block, or of the grid."""
     factors = view.quantity(at).factors
-    if _GRID.search(view.before(at, 40)):
+    if WORDS.grid.search(view.before(at, 40)):
         if view.stated.program:
             started = {one.blocks[: len(factors)] for one in view.stated.launches}
             return judged(ClaimKind.GEOMETRY, view.words(at), factors in started, "not a grid that the program starts")
@@ -101,10 +92,10 @@ def _tile(view: View, at: int, tiles: set[int]) -> Claim:
 
 def _counted(view: View, at: int, blocks: frozenset[int], tiles: set[int], is_told: bool) -> Claim | None:
     """The judgement of a number of blocks, threads, warps, tiles or passes; None for another figure."""
-    match, before = _NOUN.match(view.after(at, 70)), view.before(at, 60)
-    fills = _FILLS.search(before) and _GROUPED.search(view.before(at, 200))  # "…, and 11700 outputs fill 46"
-    follows = _ELIDED.match(view.after(at, 40)) and "blocks" in view.before(at, 200)
-    elided = fills or follows or _GRID_IS.search(before)
+    match, before = WORDS.geometry_noun.match(view.after(at, 70)), view.before(at, 60)
+    fills = WORDS.fills.search(before) and WORDS.grouped.search(view.before(at, 200))  # "…, and 11700 outputs fill 46"
+    follows = WORDS.elided_blocks.match(view.after(at, 40)) and "blocks" in view.before(at, 200)
+    elided = fills or follows or WORDS.grid_is.search(before)
     if match is None and not elided:
         return None
     noun, words = (match["noun"], match[0]) if match else ("blocks", "")
@@ -129,7 +120,7 @@ def _counted(view: View, at: int, blocks: frozenset[int], tiles: set[int], is_to
         allowed = (
             _cut(lines, sizes) | {n.bit_length() - 1 for n in sizes} | {n // WARP for n in sizes} if sizes else set()
         )
-    is_open = view.stated.program and not is_told and not _OF_WHOLE.search(view.skeleton)
+    is_open = view.stated.program and not is_told and not WORDS.of_whole_launch.search(view.skeleton)
     if not allowed or is_open:
         return unchecked(ClaimKind.GEOMETRY, view.words(at))
     if not view.holds(at, allowed) and is_derived(view, at, view.facts.known):
@@ -150,13 +141,13 @@ def _blocks(view: View, at: int, blocks: frozenset[int], tiles: set[int], window
         return _cut(_rows(view), warps)
     work = _work(view, at)
     allowed = _cut(work, blocks) | (_rows(view) if view.stated.program else set())
-    if _PER_ROW.search(view.skeleton):
+    if WORDS.one_per_row.search(view.skeleton):
         allowed = _rows(view) | set(view.facts.partial)
-    if _FULL.search(window[:90]):
+    if WORDS.full.search(window[:90]):
         allowed |= {n // size for n in work for size in blocks}
-    if _OTHER.search(view.before(at, 20)):
+    if WORDS.all_but_last.search(view.before(at, 20)):
         allowed |= {n - 1 for n in allowed}
-    if _VECTOR.search(view.skeleton) and "one element per thread" not in view.skeleton:
+    if WORDS.vectorised.search(view.skeleton) and "one element per thread" not in view.skeleton:
         items = {int(q.value) for _, q in view.all_figures() if 1 < q.value <= 16 and q.value.denominator == 1} | {4}
         allowed |= _cut(work, {size * n for size in blocks for n in items})
     return allowed | (_grids(view, tiles) | _cut(view.facts.sizes, tiles) if tiles else set())
@@ -173,7 +164,7 @@ def _grids(view: View, tiles: Collection[int]) -> set[int]:
 
 
 def _threads(view: View, at: int, blocks: frozenset[int], window: str) -> set[int]:
-    is_idle, is_live = _IDLE.search(window), _LIVE.search(window)
+    is_idle, is_live = WORDS.idle.search(window), WORDS.live.search(window)
     allowed: set[int] = set()
     work = _work(view, at)
     if is_idle or is_live:
@@ -205,7 +196,7 @@ def _work(view: View, at: int) -> set[int]:
     named = {
         int(quantity.value)
         for n, quantity in view.all_figures()
-        if n != at and quantity.value.denominator == 1 and _WORK.match(view.after(n, 40))
+        if n != at and quantity.value.denominator == 1 and WORDS.work.match(view.after(n, 40))
     }
     if named & facts.partial:
         return named & facts.partial

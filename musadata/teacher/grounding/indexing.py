@@ -10,15 +10,10 @@ from musadata.teacher.grounding.claims import Claim, ClaimKind, judged
 from musadata.teacher.grounding.context import View
 from musadata.teacher.grounding.expressions import evaluate, linear_steps, split_steps
 from musadata.teacher.grounding.facts import strides_of
-from musadata.teacher.grounding.lexicon import LEXICON, axes_in, pattern
+from musadata.teacher.grounding.lexicon import LEXICON, WORDS, axes_in
 from musadata.teacher.grounding.reading import ItemKind
 
 _ORDER = [tuple(names.split()) for names in LEXICON["orders"]]
-_LAST, _FROM_ZERO, _RANGED, _EXCLUSIVE = (
-    pattern(name) for name in ("last_index", "from_zero", "to_range", "exclusive")
-)
-_AXIS_OF, _NOT_RANGED, _OF_OUTPUT = pattern("axis_of"), pattern("not_ranged"), pattern("of_output")
-_PIECES, _MIRRORED, _ROLLED = (pattern(name) for name in ("pieces", "mirrored", "rolled"))
 _AXES: dict[str, list[int]] = LEXICON["axes"]
 _FLAT_NAME = re.compile(r"\(*(?:floor\()?(?:i|idx|index|flat|linear|gid|p|e)\b")
 _PART_OF_AXIS = re.compile(r"(?:all |visit|are fed|come|read|take|copy|hold|go to|each )")
@@ -48,7 +43,7 @@ def judge_formulas(view: View) -> Iterator[Claim]:
 
 def _moved(view: View) -> Iterator[Claim]:
     """ "Column j reads column 127 - j": of a flip, and "(r - 2) % 64" of a roll; evaluated at several indices."""
-    for found, name in ((_MIRRORED, "flip"), (_ROLLED, "roll")):
+    for found, name in ((WORDS.mirrored, "flip"), (WORDS.rolled, "roll")):
         made = view.facts.made_by([name]) if found.search(view.skeleton) else ()
         moves = [move for fact in made for move in _moves(view, fact)]
         for at, item in view.of_kind(ItemKind.FORMULA) if moves else ():
@@ -119,7 +114,7 @@ def _is_canonical(names: list[str]) -> bool:
 def _split(view: View, at: int, text: str, divisor: int, size: int) -> Iterator[Claim]:
     """`(i / 64) % 8`: the axis of size 8 whose elements are 64 apart."""
     facts, indexed, axis = view.facts, _indexed(view, at), _named_axis(view, at)
-    of_output = _OF_OUTPUT.search(view.skeleton)
+    of_output = WORDS.of_output.search(view.skeleton)
     chosen = facts.outputs if of_output else view.subject(at).facts if size else facts.tensors
     places = {
         (math.prod(shape[end:]), math.prod(shape[start:end]))
@@ -179,7 +174,7 @@ def _places_in_output(view: View, fact: TensorFact) -> set[tuple[int, int]]:
 
 
 def _named_axis(view: View, at: int) -> list[int]:
-    match = _AXIS_OF.search(view.before(at, 40))
+    match = WORDS.axis_of.search(view.before(at, 40))
     return (_AXES.get(match["axis"]) or LEXICON["dimensions"][match["axis"]]) if match else []
 
 
@@ -193,7 +188,7 @@ def _indexed(view: View, at: int) -> TensorFact | None:
 def _pieces(view: View) -> Iterator[Claim]:
     """ "The third part fills channels 64 to 71": begins or ends as a part that is joined or cut out, so it is one."""
     known = {span for fact in view.facts.tensors for span in view.facts.parts(fact)}
-    for match in _PIECES.finditer(view.skeleton) if known else ():
+    for match in WORDS.pieces.finditer(view.skeleton) if known else ():
         numbers = [int(match[name]) for name in ("first", "last", "start") if match[name]]
         values = [int(view.quantity(at).value) for at in numbers]
         if match["start"]:
@@ -213,9 +208,9 @@ def judge_ranges(view: View) -> Iterator[Claim]:
         if quantity.value.denominator != 1 or quantity.unit:
             continue
         before, after, value = view.before(at, 80), view.after(at, 50), int(quantity.value)
-        zero = _FROM_ZERO.search(before)
+        zero = WORDS.from_zero.search(before)
         first = int(view.quantity(int(zero["first"])).value) if zero else -1
-        if zero and first in (0, 1) and not _OF_VALUES.search(before) and not _NOT_RANGED.match(after):
+        if zero and first in (0, 1) and not _OF_VALUES.search(before) and not WORDS.not_ranged.match(after):
             if (
                 _PART_OF_AXIS.match(after)
                 or value - first <= 1
@@ -227,9 +222,9 @@ def judge_ranges(view: View) -> Iterator[Claim]:
                     continue
                 value += 1  # indices begin at 0
             view.taken.update((at, int(zero["first"])))
-            is_open = _EXCLUSIVE.match(after) or zero[0].endswith("until ")
+            is_open = WORDS.exclusive.match(after) or zero[0].endswith("until ")
             yield _last_index(view, at, value - 1 if is_open or (first == 1 and "numbered" in before) else value)
-        elif _LAST.search(before) and not _NOT_RANGED.match(after):
+        elif WORDS.last_index.search(before) and not WORDS.not_ranged.match(after):
             view.taken.add(at)
             yield _last_index(view, at, value)
 

@@ -48,6 +48,15 @@ def expand(text: str) -> str:
     return text
 
 
-def pattern(name: str) -> re.Pattern[str]:
-    """A pattern of `rules.yaml`."""
-    return re.compile(expand(RULES["patterns"][name]))
+class _Words:
+    """The patterns of `rules.yaml` by their names, each compiled when it is first asked for."""
+
+    def __getattr__(self, name: str) -> re.Pattern[str]:
+        if name not in RULES["patterns"]:
+            raise AttributeError(name)
+        found = re.compile(expand(RULES["patterns"][name]))
+        setattr(self, name, found)
+        return found
+
+
+WORDS = _Words()

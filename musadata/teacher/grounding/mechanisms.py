@@ -9,14 +9,8 @@ from musadata.teacher.grounding.claims import Claim, ClaimKind, judged
 from musadata.teacher.grounding.context import WARP, View
 from musadata.teacher.grounding.facts import base_name
 from musadata.teacher.grounding.launches import Launch
-from musadata.teacher.grounding.lexicon import LEXICON, pattern
+from musadata.teacher.grounding.lexicon import LEXICON, WORDS
 
-_HYPOTHETICAL, _OF_ERRORS, _DENIED, _COMPARED = (
-    pattern(name) for name in ("hypothetical", "of_errors", "mechanism_denied", "compared")
-)
-_LAUNCHES, _CALLED, _STARTED, _WHICH_KERNEL = (
-    pattern(name) for name in ("launches", "called", "started", "which_kernel")
-)
 _ORDINALS: dict[str, int] = LEXICON["ordinals"]
 _KERNEL = re.compile(r"\b__global__\b")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -43,14 +37,14 @@ def _mechanisms() -> tuple[Mechanism, ...]:
 
 def judge_mechanisms(view: View) -> Iterator[Claim]:
     text, program = view.skeleton, _without_comments(view.stated.program)
-    if _HYPOTHETICAL.search(text) or _OF_ERRORS.search(text) or _COMPARED.search(text):
+    if WORDS.hypothetical.search(text) or WORDS.of_errors.search(text) or WORDS.compared.search(text):
         return
     for mechanism in _mechanisms():
         if (mechanism.trace is None and not program) or not (match := mechanism.says.search(text)):
             continue
         is_used = bool(mechanism.trace and mechanism.trace.search(_names(view)))
         is_used = is_used or bool(program and mechanism.program and mechanism.program.search(program))
-        is_denied = _DENIED.search(text[: match.start()][-60:]) is not None
+        is_denied = WORDS.mechanism_denied.search(text[: match.start()][-60:]) is not None
         if mechanism.trace is None or not is_denied:
             wrong = "the program uses it" if is_used else "neither the trace nor the program uses it"
             yield judged(ClaimKind.OPERATOR, match[0], is_used != is_denied, wrong)
@@ -62,12 +56,12 @@ def judge_mechanisms(view: View) -> Iterator[Claim]:
 def _counted(view: View, program: str) -> Iterator[Claim]:
     """ "Three kernels", "two launches", and calls of functions in the text's own code."""
     known = {program.count("<<<"), len(_KERNEL.findall(program))}
-    for match in _LAUNCHES.finditer(view.skeleton):
+    for match in WORDS.launches.finditer(view.skeleton):
         at = int(match["count"])
         view.taken.add(at)
         holds = any(view.quantity(at).is_near(count) for count in known)
         yield judged(ClaimKind.COUNT, view.words(at), holds, f"the program has {max(known)}")
-    for match in _CALLED.finditer(view.skeleton):
+    for match in WORDS.called.finditer(view.skeleton):
         name = match["name"]
         yield judged(ClaimKind.OPERATOR, name, re.search(rf"\b{name}\b", program) is not None, "not in the program")
 
@@ -77,7 +71,7 @@ def _launched(view: View) -> Iterator[Claim]:
     launches = view.stated.launches
     if not launches or len(launches) < view.stated.program.count("<<<"):
         return
-    for match in _STARTED.finditer(view.skeleton):
+    for match in WORDS.started.finditer(view.skeleton):
         clause = view.skeleton[: match.end()].rpartition(" , ")[2] + match[0]
         chosen = _chosen(launches, clause, view.skeleton)
         sizes = {one.block_size for one in chosen} | {n for one in chosen for n in one.threads}
@@ -97,7 +91,7 @@ def _launched(view: View) -> Iterator[Claim]:
 def _chosen(launches: Sequence[Launch], clause: str, sentence: str) -> Sequence[Launch]:
     """The launches of the kernels that a sentence names, or of the one that a clause counts; else all."""
     named = [one for one in launches if one.kernel.lower() in sentence]
-    place = _WHICH_KERNEL.search(clause)
+    place = WORDS.which_kernel.search(clause)
     at = _ORDINALS[place["place"]] if place and not named else len(launches)
     return named or (launches[at : at + 1 or None] if at < len(launches) else launches)
 

@@ -9,24 +9,13 @@ from musadata.records import TensorFact
 from musadata.teacher.grounding.claims import Claim, ClaimKind, judged, unchecked
 from musadata.teacher.grounding.context import View
 from musadata.teacher.grounding.facts import slices, strides_of
-from musadata.teacher.grounding.lexicon import pattern
+from musadata.teacher.grounding.lexicon import WORDS
 from musadata.teacher.grounding.reading import ItemKind
 
-_GEOMETRY, _STRIDES, _ARGUMENT, _PLACE = (
-    pattern(name) for name in ("before_geometry", "before_strides", "before_argument", "before_place")
-)
-_INTERVAL, _MEASURED, _WINDOW, _COUNTED, _MOVED, _OFFSET, _IS_TOLD = (
-    pattern(name)
-    for name in ("before_interval", "measured", "window_noun", "counted", "before_moved", "before_offset", "is_shape")
-)
-_RELATIVE, _RETURNED, _IS_RETURNED = (pattern(name) for name in ("relative", "returned", "is_returned"))
 _OF_NAMES, _READS_PLACE = (
     re.compile(r"\(names\) = $"),
     re.compile(r"\b(?:reads?|takes?|from)(?: the)?(?: input| output| element)* $"),
 )
-_MEASURED_ONLY = pattern("measured_only")
-_SUPPOSED, _VIEW_OF = pattern("supposed"), pattern("view_of")
-_REARRANGED, _EXCLUSIVE, _ENDS, _GIVING = (pattern(name) for name in ("rearranged", "exclusive", "ends", "giving"))
 _OF_THREADS = re.compile(r"\b(?:threads?|grid|launch|tiles?|tiling|cuda|kernel)\b")
 _CLAMPED = re.compile(r"\b(?:clamp\w*|clip\w*|limits?) ")
 _BLOCK = re.compile(r"blocks?\b")
@@ -42,11 +31,15 @@ def judge_tuples(view: View) -> Iterator[Claim]:
         numbers, before = item.value, view.before(at, 60)
         assert isinstance(numbers, tuple)
         view.taken.add(at)
-        if _GEOMETRY.search(before) or _SUPPOSED.search(before) or _MEASURED_ONLY.match(view.after(at, 24)):
+        if (
+            WORDS.before_geometry.search(before)
+            or WORDS.supposed.search(before)
+            or WORDS.measured_only.match(view.after(at, 24))
+        ):
             yield unchecked(ClaimKind.GEOMETRY, item.text)
-        elif _STRIDES.search(before):
+        elif WORDS.before_strides.search(before):
             yield _strides(view, at, numbers)
-        elif _ARGUMENT.search(before):
+        elif WORDS.before_argument.search(before):
             facts = view.facts
             loose = facts.arguments | facts.sizes | {0, 1, 2, 3, 4}
             known = numbers in facts.tuples or numbers in facts.shapes or set(map(abs, numbers)) <= loose
@@ -55,9 +48,9 @@ def judge_tuples(view: View) -> Iterator[Claim]:
             yield _place(view, at, numbers)
         elif len(numbers) == 2 and _CLAMPED.search(view.skeleton):
             yield unchecked(ClaimKind.ARGUMENT, item.text)
-        elif len(numbers) == 2 and numbers[0] == 0 and _INTERVAL.search(before):
+        elif len(numbers) == 2 and numbers[0] == 0 and WORDS.before_interval.search(before):
             yield _interval(view, at, numbers)
-        elif _PLACE.search(before) and numbers not in view.facts.shapes:
+        elif WORDS.before_place.search(before) and numbers not in view.facts.shapes:
             yield _place(view, at, numbers)
         else:
             yield _shape(view, at, numbers, item.text)
@@ -73,7 +66,7 @@ def _element(view: View, at: int, numbers: Shape) -> Claim:
     fact = view.facts.by_name.get(name)
     if fact is None or len(numbers) > len(fact.shape) or (len(numbers) == 1 and numbers[0] < math.prod(fact.shape)):
         return unchecked(ClaimKind.INDEX_RANGE, name + view.items[at].text)
-    if len(numbers) == len(fact.shape) and _OFFSET.search(view.skeleton):
+    if len(numbers) == len(fact.shape) and WORDS.before_offset.search(view.skeleton):
         return _place(view, at, numbers)
     inside = all(-size <= n < size for n, size in zip(numbers, fact.shape, strict=False))
     return judged(ClaimKind.INDEX_RANGE, name + view.items[at].text, inside, "no such element")
@@ -85,19 +78,19 @@ def _products(view: View) -> Iterator[Claim]:
         if not quantity.factors or len(quantity.sides) > 1:
             continue
         before, after = view.before(at, 50), view.after(at, 40)
-        if _WINDOW.match(after):
+        if WORDS.window_noun.match(after):
             view.taken.add(at)
             tuples = view.facts.tuples | {part for shape in view.facts.shapes for part in slices(shape)}
             yield judged(ClaimKind.ARGUMENT, view.words(at), quantity.factors in tuples, "no such window")
-        elif _GEOMETRY.search(before) or (
-            _COUNTED.match(after) and (not _BLOCK.match(after) or _OF_THREADS.search(view.skeleton))
+        elif WORDS.before_geometry.search(before) or (
+            WORDS.counted.match(after) and (not _BLOCK.match(after) or _OF_THREADS.search(view.skeleton))
         ):
             continue
         elif (
-            _MEASURED.match(after)
+            WORDS.measured.match(after)
             or _BLOCK.match(after)
-            or _IS_TOLD.search(before)
-            or (_MOVED.search(before) and _ENDS.match(after))
+            or WORDS.is_shape.search(before)
+            or (WORDS.before_moved.search(before) and WORDS.ends.match(after))
         ):
             view.taken.add(at)
             yield _shape(view, at, quantity.factors, view.items[at].text)
@@ -106,7 +99,9 @@ def _products(view: View) -> Iterator[Claim]:
 def _strides(view: View, at: int, numbers: Shape) -> Claim:
     subject = view.subject(at)
     before = [mention for mention in view.mentions if mention.at < at]
-    if before and _RELATIVE.search(view.skeleton[: view.sentence.start(at)]):  # "the result that enters the product"
+    if before and WORDS.relative.search(
+        view.skeleton[: view.sentence.start(at)]
+    ):  # "the result that enters the product"
         before = before[:1]
     named = [fact for mention in before for fact in mention.facts]
     chosen: Iterable[TensorFact] = subject.facts if subject.is_certain else named or view.facts.tensors
@@ -128,7 +123,7 @@ def _shape_before(view: View, at: int, length: int) -> Shape | None:
 
 def _interval(view: View, at: int, numbers: Shape) -> Claim:
     """`[0, 64]`: closed, unless the text says otherwise."""
-    is_open = _EXCLUSIVE.match(view.after(at, 30)) or view.items[at].text.endswith(")")
+    is_open = WORDS.exclusive.match(view.after(at, 30)) or view.items[at].text.endswith(")")
     subject, facts = view.subject(at), view.facts
     names = {fact.name for fact in subject.facts}
     spans = {span[1] for name, span in facts.spans.items() if not subject.is_named or name in names}
@@ -151,7 +146,7 @@ def _place(view: View, at: int, numbers: Shape) -> Claim:
         sum(map(int.__mul__, numbers, steps)) for fact in inside for steps in (fact.stride, strides_of(fact.shape))
     }
     for behind, quantity in view.open_figures():
-        if behind > at and _OFFSET.search(view.before(behind, 40)):
+        if behind > at and WORDS.before_offset.search(view.before(behind, 40)):
             view.taken.add(behind)
             words = f"{text} at {view.items[behind].text}"
             return judged(
@@ -162,15 +157,15 @@ def _place(view: View, at: int, numbers: Shape) -> Claim:
 
 def _shape(view: View, at: int, numbers: Shape, text: str) -> Claim:
     facts, subject = view.facts, view.subject(at)
-    gives = subject.made and _GIVING.search(view.before(at, 40))  # "the mean drops a dimension, giving (8, 33)"
-    if _RETURNED.search(view.before(at, 80)) or _IS_RETURNED.match(view.after(at, 24)):
+    gives = subject.made and WORDS.giving.search(view.before(at, 40))  # "the mean drops a dimension, giving (8, 33)"
+    if WORDS.returned.search(view.before(at, 80)) or WORDS.is_returned.match(view.after(at, 24)):
         good = any(fact.shape == numbers for fact in facts.outputs)
         return judged(ClaimKind.SHAPE, text, good, "not the shape of an output")
-    owned = (subject.is_certain and not _VIEW_OF.search(view.before(at, 60))) or bool(gives)
+    owned = (subject.is_certain and not WORDS.view_of.search(view.before(at, 60))) or bool(gives)
     chosen: Iterable[TensorFact] = (subject.made if gives else subject.facts) if owned else facts.tensors
     shapes = {fact.shape for fact in chosen}
     parts = {part for shape in shapes for part in slices(shape)} if len(numbers) < _rank(shapes) else set()
-    if owned and not _REARRANGED.search(view.skeleton):
+    if owned and not WORDS.rearranged.search(view.skeleton):
         tails = {shape[-len(numbers) :] for shape in shapes} if len(numbers) >= 2 else parts
         if subject.made:  # a convolution "is a 10 × 10 matrix"
             tails |= {tuple(n for n in operand.shape if n != 1) for f in subject.made for operand in facts.operands(f)}

@@ -9,22 +9,10 @@ from musadata.records import Bound, TensorFact
 from musadata.teacher.grounding.claims import Claim, ClaimKind, judged
 from musadata.teacher.grounding.context import View
 from musadata.teacher.grounding.facts import is_contiguous
-from musadata.teacher.grounding.lexicon import LEXICON, pattern
+from musadata.teacher.grounding.lexicon import LEXICON, WORDS
 from musadata.teacher.grounding.reading import ItemKind
 from musadata.tracing.roofline import tensor_bytes
 
-_MEMORY, _COMPUTE = pattern("memory_bound"), pattern("compute_bound")
-_HYPOTHETICAL, _NEGATED, _ADVICE, _NOT_DTYPE = (
-    pattern(name) for name in ("hypothetical", "negated", "advice", "not_dtype")
-)
-_ALL, _CONTIGUOUS, _NOT_ASKED, _NO_FLOPS = (
-    pattern(name) for name in ("all_of_it", "contiguous", "not_contiguity", "no_flops")
-)
-_OF_BOUNDS = pattern("of_bounds")
-_EXCEPTION, _OF_ERRORS = pattern("exception"), pattern("of_errors")
-_ALIKE_AFTER, _ALIKE_BETWEEN = pattern("alike_after"), pattern("alike_between")
-_ALL_RESULTS, _ROOT = pattern("all_results"), pattern("root_of")
-_ADJACENT = pattern("adjacent")
 _DTYPE_PHRASES = [(re.compile(words), frozenset(dtypes)) for words, dtypes in LEXICON["dtype_phrases"].items()]
 _OF_SCORES = re.compile(r"\b(?:scales?|scaled|scores?|query|queries)\b")
 _BITS = re.compile(r"\bQ(\d+) (?:-)?(?:bits?) (?:[a-z]+ )?(integers?|floats?|floating)")
@@ -37,7 +25,7 @@ def judge_statements(view: View) -> Iterator[Claim]:
     yield from _scale(view)
     yield from _semantics(view)
     yield from _alike(view)
-    for match in _ADJACENT.finditer(view.skeleton):
+    for match in WORDS.adjacent.finditer(view.skeleton):
         axis, chosen = (-1 if match["unit"] == "row" else -2), view.subject(_item_at(view, match.start())).facts
         near = any(len(fact.shape) >= -axis and fact.stride[axis] == 1 for fact in chosen)
         denied = re.search(r"\b(?:not|never|no)\b|n't", match["is"]) is not None
@@ -47,15 +35,15 @@ def judge_statements(view: View) -> Iterator[Claim]:
         if name.startswith("aten."):
             known = any(operator == name or operator.startswith(name + ".") for operator in view.facts.trace.operators)
             yield judged(ClaimKind.OPERATOR, item.text, known, "no such operator was dispatched")
-    if (none := _NO_FLOPS.search(view.skeleton)) and not _HYPOTHETICAL.search(view.skeleton):
+    if (none := WORDS.no_flops.search(view.skeleton)) and not WORDS.hypothetical.search(view.skeleton):
         yield judged(ClaimKind.FLOPS, none[0], view.facts.trace.flops == 0, f"{view.facts.trace.flops} FLOPs are made")
 
 
 def _semantics(view: View) -> Iterator[Claim]:
     """ "The norm uses batch statistics": its arguments say whether."""
-    for wrong, arguments in () if _OF_ERRORS.search(view.skeleton) else view.facts.never_said:
+    for wrong, arguments in () if WORDS.of_errors.search(view.skeleton) else view.facts.never_said:
         match = wrong.search(view.skeleton)
-        if match and not _NEGATED.search(view.skeleton[: match.start()][-50:]):
+        if match and not WORDS.negated.search(view.skeleton[: match.start()][-50:]):
             yield judged(ClaimKind.ARGUMENT, match[0], False, f"its arguments are {arguments or 'the defaults'}")
 
 
@@ -64,8 +52,8 @@ def _alike(view: View) -> Iterator[Claim]:
     for one, two in itertools.pairwise(view.mentions):
         between = view.skeleton[view.sentence.end(one.at) : view.sentence.start(two.at)]
         behind = view.after(two.at, 60) if between in ("and ", "and the ", ", ", "or ") else ""
-        match = _ALIKE_BETWEEN.match(between) or _ALIKE_AFTER.match(behind)
-        if match is None or _HYPOTHETICAL.search(view.skeleton) or _NEGATED.search(between + behind):
+        match = WORDS.alike_between.match(between) or WORDS.alike_after.match(behind)
+        if match is None or WORDS.hypothetical.search(view.skeleton) or WORDS.negated.search(between + behind):
             continue
         named = match.groupdict()
         factor = {"twice": 2.0, "half": 0.5}.get(named.get("factor") or "", 0.0)
@@ -90,21 +78,21 @@ def _scale(view: View) -> Iterator[Claim]:
     heads = {operand.shape[-1] for fact in view.facts.tensors if "_attention" in fact.operator or "bmm" in fact.operator
              for operand in view.facts.operands(fact)[:1] if operand.shape}  # fmt: skip
     for _, quantity in view.all_figures() if heads else ():
-        root = _ROOT.search(quantity.sides[0])
+        root = WORDS.root_of.search(quantity.sides[0])
         if root:
             yield judged(ClaimKind.ARGUMENT, quantity.sides[0], int(root["size"]) in heads, "not the size of a head")
 
 
 def _bound(view: View) -> Iterator[Claim]:
     text, here = view.skeleton, view.facts.trace.bound
-    if not _OF_BOUNDS.search(text):
+    if not WORDS.of_bounds.search(text):
         return
-    for found, bound in ((_MEMORY, Bound.MEMORY), (_COMPUTE, Bound.COMPUTE)):
+    for found, bound in ((WORDS.memory_bound, Bound.MEMORY), (WORDS.compute_bound, Bound.COMPUTE)):
         for match in found.finditer(text):
             lead = text[max(0, match.start() - 60) : match.start()]
-            if _HYPOTHETICAL.search(lead.rpartition(" , ")[2]):
+            if WORDS.hypothetical.search(lead.rpartition(" , ")[2]):
                 continue
-            negated = bool(_NEGATED.search(lead)) or re.search(r"\b(?:not|n't|never)\b", match[0]) is not None
+            negated = bool(WORDS.negated.search(lead)) or re.search(r"\b(?:not|n't|never)\b", match[0]) is not None
             yield judged(ClaimKind.BOUND, ("not " if negated else "") + match[0], (here is bound) != negated,
                          f"{here.value} bounds it")  # fmt: skip
 
@@ -115,8 +103,8 @@ def _dtypes(view: View) -> Iterator[Claim]:
         before, after = view.before(at, 70), view.after(at, 40)
         clause = before.rpartition(" , ")[2] + "# " + after.partition(" , ")[0]
         subject = view.subject(at)
-        is_advice = bool(_ADVICE.search(clause)) or bool(_NOT_DTYPE.match(after))
-        if is_advice and not (subject.is_certain and not _ADVICE.search(before[-30:])):
+        is_advice = bool(WORDS.advice.search(clause)) or bool(WORDS.not_dtype.match(after))
+        if is_advice and not (subject.is_certain and not WORDS.advice.search(before[-30:])):
             continue
         here = {fact.dtype for fact in subject.facts} if subject.is_strict else known
         if re.match(r"(?:mask|flags?|tensor|view|vector|matrix|input|output)\b", after):  # "and the boolean mask"
@@ -125,9 +113,13 @@ def _dtypes(view: View) -> Iterator[Claim]:
         here |= {"int64"} if re.search(r"\b(?:index|indices)\b", before) else set()  # a result that nothing reads
         if shapes and shapes[0] in view.facts.shapes and not subject.is_strict:  # "of shape (8, 2) is int64"
             here = {fact.dtype for fact in view.facts.tensors if fact.shape == shapes[0]}
-        if _ALL_RESULTS.search(view.skeleton) and subject.made:
+        if WORDS.all_results.search(view.skeleton) and subject.made:
             holds = {fact.dtype for fact in subject.made} <= dtypes
-        elif _ALL.search(before + after) and not _EXCEPTION.search(view.skeleton) and not subject.is_certain:
+        elif (
+            WORDS.all_of_it.search(before + after)
+            and not WORDS.exception.search(view.skeleton)
+            and not subject.is_certain
+        ):
             floating = {dtype for dtype in known if "int" not in dtype and dtype != "bool"}
             holds = floating <= dtypes or (not floating and known <= dtypes)
         else:
@@ -156,11 +148,11 @@ def _item_at(view: View, position: int) -> int:
 
 
 def _contiguity(view: View) -> Iterator[Claim]:
-    for match in _CONTIGUOUS.finditer(view.skeleton):
+    for match in WORDS.contiguous.finditer(view.skeleton):
         at = _item_at(view, match.start("word"))
         if view.stated.program and "kernel" in view.skeleton:  # of a buffer that no trace has
             continue
-        if _NOT_ASKED.search(f"{view.before(at, 70)}# {view.after(at, 40)}"):
+        if WORDS.not_contiguity.search(f"{view.before(at, 70)}# {view.after(at, 40)}"):
             continue
         subject = view.subject(at)
         if not subject.is_certain:

@@ -12,19 +12,15 @@ from musadata.teacher.grounding.claims import ClaimKind
 from musadata.teacher.grounding.context import Subject, View
 from musadata.teacher.grounding.expressions import evaluate
 from musadata.teacher.grounding.facts import base_name, products, strides_of
-from musadata.teacher.grounding.lexicon import LEXICON, MACHINE, OPERATOR_WORDS, axes_in, pattern
+from musadata.teacher.grounding.lexicon import LEXICON, MACHINE, OPERATOR_WORDS, WORDS, axes_in
 from musadata.teacher.grounding.quantities import Quantity
 from musadata.teacher.grounding.windows import windows_of
 from musadata.tracing.roofline import itemsize, tensor_bytes
 
-_GIVEN = pattern("given")
-_PER, _EACH_AFTER, _TOTAL = (pattern(name) for name in ("per", "each_after", "total"))
-_ON_CHIP, _PARTIAL = pattern("on_chip"), pattern("partial")
 _DIMENSIONS: dict[str, list[int]] = LEXICON["dimensions"]
 _FLATTENED, _MOVING = frozenset(LEXICON["flattened"].split()), frozenset(LEXICON["moving"].split())
 _MOST_OPERATORS = 10
 _SHARED = frozenset(MACHINE["limits"]["shared_memory_bytes"])
-_BESIDE = pattern("beside_others")
 _COUNTED = re.compile(
     r"(?:floats|elements|values|entries|numbers) "
     r"(?:,|(?:, )?(?:i\.e|=|or|that is|which is|thus|so)(?: ,| \.)?) (?:about )?$"
@@ -60,7 +56,7 @@ class Figure:
         self.after = _LAST_FIGURE.split(self.view.after(self.at, _WINDOW))[0]
         self.facts = self.view.facts
         self.subject: Subject = self.view.subject(self.at)
-        per = _PER.search(self.view.before(self.at, _WINDOW)) or _EACH_AFTER.match(self.after)
+        per = WORDS.per.search(self.view.before(self.at, _WINDOW)) or WORDS.each_after.match(self.after)
         self.is_per, self.unit = per is not None, (per["unit"] or "").rstrip("s") if per else ""
 
     @property
@@ -86,7 +82,7 @@ def _elements(figure: Figure) -> set[float] | None:
     counts = {math.prod(fact.shape) for fact in subject.facts}
     if facts.scores and re.search(r"\b(?:scores?|logits?|weights)\b", figure.clause):
         return set(map(float, facts.scores))
-    if figure.is_per or not subject.is_named or _PARTIAL.search(figure.before):
+    if figure.is_per or not subject.is_named or WORDS.partial.search(figure.before):
         parts = subject.facts if subject.is_certain else facts.tensors
         counts |= {n for fact in parts for n in products(fact.shape)}
         counts |= reduced_by(figure.view, subject.facts)
@@ -189,7 +185,7 @@ def _dimension(figure: Figure) -> set[float] | None:
     if figure.view.quantity(figure.at).value == 1 or _OF_TILE.search(figure.view.skeleton):  # "one row of it"
         return None
     facts, noun = figure.facts, figure.noun if figure.noun != "size" else "batch"
-    made = figure.subject.made if _GIVEN.search(figure.before) else ()  # "the pooling leaves 15 columns"
+    made = figure.subject.made if WORDS.given.search(figure.before) else ()  # "the pooling leaves 15 columns"
     chosen = made or figure.tensors
     found: set[int] = set()
     for fact in chosen:
@@ -282,7 +278,12 @@ def _things(figure: Figure) -> set[float] | None:
 def _bytes(figure: Figure) -> set[float] | None:
     facts, subject, window = figure.facts, figure.subject, figure.window
     value = figure.view.quantity(figure.at).value
-    if _ON_CHIP.search(window) or value <= _ONE or _adds_up(figure) or (value in _SHARED and not subject.is_certain):
+    if (
+        WORDS.on_chip.search(window)
+        or value <= _ONE
+        or _adds_up(figure)
+        or (value in _SHARED and not subject.is_certain)
+    ):
         return None
     sizes = {tensor_bytes(fact) for fact in subject.facts}
     single = {itemsize(fact.dtype) for fact in subject.facts}
@@ -294,13 +295,15 @@ def _bytes(figure: Figure) -> set[float] | None:
     if figure.is_per:
         parts = {itemsize(fact.dtype) * n for fact in subject.facts for n in products(fact.shape)}
         return set(map(float, parts | single | (sizes if re.search(r"\beach\b", window) else set())))
-    if _READ_AND_WRITTEN.search(figure.view.skeleton) and _TOTAL.search(window):
+    if _READ_AND_WRITTEN.search(figure.view.skeleton) and WORDS.total.search(window):
         return {float(facts.trace.bytes), *(2.0 * size for size in sizes)}
     if subject.is_certain:
         return {*map(float, sizes), float(sum(tensor_bytes(fact) for fact in subject.facts))} | (
-            {float(facts.trace.bytes)} if _TOTAL.search(figure.before) or _BESIDE.search(figure.before) else set()
+            {float(facts.trace.bytes)}
+            if WORDS.total.search(figure.before) or WORDS.beside_others.search(figure.before)
+            else set()
         )
-    if _TOTAL.search(window) and not subject.is_named:
+    if WORDS.total.search(window) and not subject.is_named:
         is_traffic = re.search(r"\b(?:traffic|mov\w+|transfer\w*|least|minimum)\b", window)
         is_traffic = None if re.match(r"\w+ (?:in|out|read|written|of)\b", figure.after) else is_traffic
         return {float(facts.trace.bytes)} | (set() if is_traffic else set(map(float, facts.bytes_of_groups)))

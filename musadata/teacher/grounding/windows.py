@@ -11,14 +11,9 @@ from musadata.teacher.grounding.claims import Claim, ClaimKind, judged
 from musadata.teacher.grounding.context import View
 from musadata.teacher.grounding.expressions import linear_steps
 from musadata.teacher.grounding.facts import Facts, base_name
-from musadata.teacher.grounding.lexicon import pattern
+from musadata.teacher.grounding.lexicon import WORDS
 from musadata.teacher.grounding.reading import ItemKind
 
-_OF_WINDOWS, _TAPS, _AT_EDGE, _WHOLE, _RESULT, _READS, _ALL_READ = (
-    pattern(name)
-    for name in ("of_windows", "taps", "at_edge", "whole_window", "result_index", "reads_inputs", "all_read")
-)
-_PATCH = pattern("patch")
 _MOST_RESULTS = 4096
 
 
@@ -82,7 +77,7 @@ def _numbers(fact: TensorFact, name: str) -> tuple[int, ...]:
 
 
 def judge_windows(view: View) -> Iterator[Claim]:
-    if not _OF_WINDOWS.search(view.skeleton):
+    if not WORDS.of_windows.search(view.skeleton):
         return
     named = [fact for mention in view.mentions for fact in mention.facts]
     every = [found for fact in view.facts.tensors if (found := windows_of(view.facts, fact))]
@@ -102,7 +97,7 @@ def judge_windows(view: View) -> Iterator[Claim]:
 
 def _counts(view: View, chosen: Iterable[tuple[Window, ...]]) -> Iterator[Claim]:
     """ "In the corner 4 of the 9 taps lie inside": of each axis the first, the last or an inner result."""
-    edge = _AT_EDGE.search(view.skeleton)
+    edge = WORDS.at_edge.search(view.skeleton)
     if not edge:
         return
     allowed: set[int] = set()
@@ -115,7 +110,7 @@ def _counts(view: View, chosen: Iterable[tuple[Window, ...]]) -> Iterator[Claim]
             ends = [some | {axis.taps} for some, axis in zip(ends, windows, strict=True)]
         inside = {math.prod(some) for some in itertools.product(*ends)}
         allowed |= inside | {total - count for count in inside} | {total}
-    for match in _TAPS.finditer(view.skeleton):
+    for match in WORDS.taps.finditer(view.skeleton):
         at = int(match["count"])
         if at not in view.taken and (quantity := view.quantity(at)).value.denominator == 1:
             sides = {axis.inside(axis.results - 1) for windows in chosen for axis in windows}
@@ -127,7 +122,7 @@ def _counts(view: View, chosen: Iterable[tuple[Window, ...]]) -> Iterator[Claim]
 
 def _patches(view: View, chosen: Iterable[tuple[Window, ...]]) -> Iterator[Claim]:
     """ "A 16 × 16 tile needs a patch of 18 × 18 inputs"."""
-    for match in _PATCH.finditer(view.skeleton):
+    for match in WORDS.patch.finditer(view.skeleton):
         tile, at = view.quantity(int(match["tile"])).factors, int(match["patch"])
         patch = view.quantity(at).factors
         if len(tile) == len(patch) == 2:
@@ -139,8 +134,8 @@ def _patches(view: View, chosen: Iterable[tuple[Window, ...]]) -> Iterator[Claim
 
 def _reads(view: View, axes: Iterable[Window]) -> Iterator[Claim]:
     """ "Output row 7 covers input rows 13 to 15"."""
-    for match in _READS.finditer(view.skeleton):
-        places = [int(found["result"]) for found in _RESULT.finditer(view.skeleton[: match.start("verb")])]
+    for match in WORDS.reads_inputs.finditer(view.skeleton):
+        places = [int(found["result"]) for found in WORDS.result_index.finditer(view.skeleton[: match.start("verb")])]
         if not places or view.quantity(places[-1]).value.denominator != 1:
             continue
         result, at, last = int(view.quantity(places[-1]).value), int(match["first"]), match["last"]
@@ -158,8 +153,8 @@ def _reads(view: View, axes: Iterable[Window]) -> Iterator[Claim]:
 def _ranges(view: View, axes: Iterable[Window]) -> Iterator[Claim]:
     """ "All taps are valid for t = 5 ... 29", "the taps reach from -1 to 61"."""
     for found, allowed in (
-        (_WHOLE, {axis.whole for axis in axes}),
-        (_ALL_READ, {(axis.reads(0)[0], axis.reads(axis.results - 1)[-1]) for axis in axes}),
+        (WORDS.whole_window, {axis.whole for axis in axes}),
+        (WORDS.all_read, {(axis.reads(0)[0], axis.reads(axis.results - 1)[-1]) for axis in axes}),
     ):
         for match in found.finditer(view.skeleton):
             pair = (int(match["first"]), int(match["last"]))
