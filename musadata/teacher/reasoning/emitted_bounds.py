@@ -37,10 +37,7 @@ def bound_results(facts: KernelFacts) -> str:
         return ""
     if way.team == way.block > 1:
         return say("block_for_each", total=total, other=f", {_SECOND}{other}" if other != total else "")
-    if way.loops:
-        head = next((f"`{text}`" for text in way.places()), "the loop over the grid")
-        return say("end_of_loop", head=head, total=total, other=f", {_SECOND}at {other}" if other != total else "")
-    if way.schedule == "float4 vectorised":
+    if way.schedule.startswith("float4 vectorised"):
         return _fours(way, total, other)
     if way.schedule == "two-dimensional grid":
         return _rows(facts, way)
@@ -50,6 +47,9 @@ def bound_results(facts: KernelFacts) -> str:
     columns = way.schedule.startswith("neighbouring columns")
     each = way.threads[0] if columns else way.block // way.team
     guard = f"`if ({way.guard}) return;`" if way.guard else "`column < total`" if columns else ""
+    if way.loops:
+        ends = next((text.split("; ")[1] for text in way.places() if text.startswith("for")), "")
+        guard = f"the loop's `{ends}`" if ends else "the end of the loop"
     return bound_points(total, other, out, each, guard, "warps" if way.team > 1 else "threads")
 
 

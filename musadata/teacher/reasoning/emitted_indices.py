@@ -28,6 +28,8 @@ def map_kernels(kernels: Sequence[KernelFacts], strides: Set[int]) -> dict[str, 
         moves = f"; {movement}" if movement and kind not in said else ""
         dealt = [text for text in deal_threads(facts) if text not in said]
         launched = f"{dealt[0][:1].upper()}{'; '.join(dealt)[1:]}." if dealt else ""
+        if len(dealt) == 1 and ": " not in dealt[0]:  # no line says where a thread is
+            moves, launched = f"{moves}; {dealt[0]}", ""
         parts = [f"{_points(facts)}: {_accesses(facts)}{moves}.", launched, example]
         said |= {kind, *dealt}
         texts[facts.name] = " ".join(part for part in parts if part)

@@ -46,7 +46,7 @@ def write_mathematics(analysis: TaskAnalysis) -> str:
         if not lines:
             continue
         heading = [f"For `{stage.output.name}`:", ""] if len(analysis.distinct) > 1 else []
-        lines = [_compose(stage)] if _compose(stage) else unique(lines)
+        lines = [_compose(stage)] if _compose(stage) else _with_what_follows(stage, unique(lines))
         lines = [_with_constants(line, constants) for line in lines]
         paragraphs.append("\n".join([*heading, *(f"- {line}" for line in lines)]))
     for again, first in analysis.repeated[:_MOST_REPETITIONS]:
@@ -178,6 +178,22 @@ def _compose(stage: Stage) -> str:
         texts[call.output.name] = elementwise(call, [_wrap(text) for text in operands])
     whole = texts[stage.output.name]
     return f"`{stage.output.name} = {whole}`" if len(whole) <= _LONGEST else ""
+
+
+def _with_what_follows(stage: Stage, lines: list[str]) -> list[str]:
+    """The formulas of a stage; what it does with each result of its loop stands beside that, as one formula."""
+    if stage.anchor is None or stage.anchor not in stage.calls:
+        return lines
+    after = [c for c in stage.calls[stage.calls.index(stage.anchor) + 1 :] if c.kind is not CallKind.VIEW]
+    made, texts = formula_of(stage.anchor), dict[str, str]()
+    if not after or any(call.kind is not CallKind.ELEMENTWISE for call in after) or made not in lines:
+        return lines
+    for call in after:
+        operands = [texts.get(fact.name, fact.name) for fact in call.operands]
+        texts[call.output.name] = elementwise(call, [_wrap(text) for text in operands])
+    whole = f"{made}; then `{after[-1].output.name}` = {texts[after[-1].output.name]}"
+    own = {formula_of(call) for call in after}
+    return [whole if line == made else line for line in lines if line not in own] if len(whole) <= _LONGEST else lines
 
 
 def _wrap(text: str) -> str:

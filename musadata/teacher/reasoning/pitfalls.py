@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from math import prod
 
+from musadata.teacher.reasoning.kernel_facts import KernelFacts
 from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, SCATTERS, Call, CallKind, Stage, by_kind, count
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import VARYING, TaskAnalysis, group_row, row_of
@@ -22,7 +23,7 @@ def write_pitfalls(analysis: TaskAnalysis) -> str:
     for stage, _ in analysis.distinct:
         found += [text for call in stage.calls for text in _of_call(call, ranges)]
         found += _of_stage(stage)
-    found += _of_task(analysis)
+    found += [text for facts in analysis.told for text in _of_kernel(facts)] + _of_task(analysis)
     if not any(found):  # nothing about the operators is known
         out = analysis.outputs[0]
         found = [say("missing_guard", out=out.name, last=count(out) - 1)]
@@ -122,8 +123,7 @@ def _matmul(call: Call) -> list[str]:
     if len(right.stride) > 1 and right.stride[-1] != 1 and right.shape[-1] > 1:
         square = right.shape[-1] == right.shape[-2]
         found.append(say("transposed_square" if square else "transposed_operand", right=right))
-    inner = call.contracted
-    return [*found, say("ragged_product", inner=inner) if inner % 16 else say("product_barriers")]
+    return found
 
 
 def _convolution(call: Call) -> list[str]:
@@ -192,7 +192,7 @@ def _other(call: Call) -> list[str]:
     if not call.packet.startswith("_scaled_dot_product"):
         return []
     masked = [say("attention_masked_rows")] if len(call.operands) > 3 else []
-    return [*_overflow(call, "attention_overflow"), say("attention_rescaling"), *masked]
+    return [*_overflow(call, "attention_overflow"), *masked]
 
 
 _WRITERS = by_kind(
@@ -205,6 +205,23 @@ def _of_stage(stage: Stage) -> list[str]:
     views = [call for call in stage.calls if call.packet in ("transpose", "permute", "t")]
     light = [call for call in views if call.kind is CallKind.VIEW and call.output.stride != call.source.stride]
     return [say("view_taken_as_contiguous", out=light[0].output)] if light and stage.anchor is None else []
+
+
+def _of_kernel(facts: KernelFacts) -> list[str]:
+    """What goes wrong with the tiles that its schedule has."""
+    if facts.kernel.attends:
+        return [say("attention_rescaling", kernel=facts.name)]
+    stage, tile, source = next(iter(facts.kernel.reductions), None), facts.way.emitted.tile, facts.way.emitted.source
+    if stage is None or tile is None or tile[2] == 1 or any(axis.extent.variables for axis in stage.axes):
+        return []
+    inner = prod(facts.extents(stage.axes, facts.sizes))
+    slices, rest = -(-inner // tile[2]), inner % tile[2]
+    told = {"inner": inner, "depth": tile[2], "kernel": facts.name, "rest": rest, "slices": slices}
+    if rest:
+        return [say("ragged_product", **told)]
+    if "_tile[2][" in source:
+        return [say("slices_in_turn", **told)]
+    return [say("one_slice", **told)] if source.count("__syncthreads();") == 2 else []
 
 
 def _of_task(analysis: TaskAnalysis) -> list[str]:

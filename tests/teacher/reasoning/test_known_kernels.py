@@ -180,6 +180,16 @@ def test_the_launch_and_the_lines_that_are_told_are_those_of_the_answer(told, na
         assert f"threads = {threads};" in source or f"threads({threads.removeprefix('dim3(')};" in source
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_mistakes_with_tiles_are_those_of_the_answers_tiles(told, name):
+    steps, _, _, answer = told(name)
+    text = steps["error pre-analysis"]
+    for inner, depth, rest in re.findall(r"(\d+) % (\d+) = (\d+) steps are left for the last slice", text):
+        assert int(inner) % int(depth) == int(rest) > 0 and f"start += {depth}" in answer
+    assert ("in two places of shared memory in turn" in text) <= ("_tile[2][" in answer)
+    assert ("takes keys in tiles" in text) <= ("first_key" in answer)
+
+
 def test_each_sample_is_asked_with_the_analysis_of_its_own_kernels():
     """Whatever schedule the first sample has, which the annotation is about."""
     task, traces = example("softmax"), traces_of("softmax")
