@@ -187,7 +187,7 @@ def test_mistakes_with_tiles_are_those_of_the_answers_tiles(told, name):
     for inner, depth, rest in re.findall(r"(\d+) % (\d+) = (\d+) steps are left for the last slice", text):
         assert int(inner) % int(depth) == int(rest) > 0 and f"start += {depth}" in answer
     assert ("in two places of shared memory in turn" in text) <= ("_tile[2][" in answer)
-    assert ("takes keys in tiles" in text) <= ("first_key" in answer)
+    assert ("takes keys in tiles" in text) == ("first_key" in answer)
 
 
 def test_each_sample_is_asked_with_the_analysis_of_its_own_kernels():

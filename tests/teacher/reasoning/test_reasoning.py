@@ -48,7 +48,8 @@ def test_softmax_is_warned_of_overflow_and_variance_of_cancellation():
 def test_attention_is_warned_of_overflow_and_of_rows_that_see_nothing():
     assert "softmax(q·kᵀ·0.5 + m)·v with q, k, v = q, k, v" in texts("masked_attention")["scalar mathematics"]
     pitfalls = texts("masked_attention")["error pre-analysis"]
-    assert "`expf` overflows" in pitfalls and "PyTorch gives 0 there" in pitfalls and "scaled by exp(old" in pitfalls
+    assert "`expf` overflows" in pitfalls and "PyTorch gives 0 there" in pitfalls
+    assert "scaled by exp(old" not in pitfalls  # which is about tiles of keys, and no kernel is known
 
 
 def test_elementwise_chains_share_a_kernel_and_matrix_products_do_not():
