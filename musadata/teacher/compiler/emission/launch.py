@@ -147,11 +147,19 @@ def _wrapped(items: Sequence[str], head: str, margin: int = 0) -> str:
     return "\n    " + text.rstrip(",")
 
 
-def filled(items: Sequence[str]) -> str:
-    """Comma-separated items on lines of at most about 110 characters."""
+def results_text(names: Sequence[str]) -> tuple[str, str]:
+    """The type and the expression of what a host function returns."""
+    listed = ", ".join(names)
+    if len(names) == 1:
+        return "Tensor", listed
+    return f"std::tuple<{', '.join(['Tensor'] * len(names))}>", f"std::make_tuple({listed})"
+
+
+def filled(items: Sequence[str], width: int = 104) -> str:
+    """Comma-separated items on lines of about so many characters at most."""
     lines = [""]
     for item in items:
-        if lines[-1] and len(lines[-1]) + len(item) > 104:
+        if lines[-1] and len(lines[-1]) + len(item) > width:
             lines.append("")
         lines[-1] += f"{', ' * bool(lines[-1])}{item}"
     return ",\n    ".join(lines)

@@ -8,9 +8,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, count
 
+from musadata.teacher.compiler.emission.launch import filled, results_text
 from musadata.teacher.compiler.emission.repeated_launches import INDEXED, Launch, Statement
+from musadata.teacher.compiler.ir.scalar import free_name
 
 SHORT_BLOCKS, LONGEST_BLOCK = (3, 4, 5, 6, 9), 28  # launches
 LEAST_SAVED = 100  # characters
@@ -161,7 +162,7 @@ class _Block:
         plain = [re.sub(r"^launch_|<.*|\d+", "", launch.function) for launch in self._members[0]]
         first, last = plain[0].split("_to_")[0], plain[-1].split("_to_")[-1]
         base = f"{first}_to_{last}" if first != last else f"{first}_block"
-        name = next(n for n in chain([base], (f"{base}{number}" for number in count(2))) if n not in taken)
+        name = free_name(taken, base)
         taken.add(name)
         function, calls = self._write(name)
         folded: list[Statement] = []
@@ -187,15 +188,16 @@ class _Block:
             texts = tuple(self._argument(column) for column in columns)
             body += Launch(launch.function, texts, launch.outputs).text.splitlines()
         results = [first[offset].outputs[number] for offset, number in self._returned]
+        kind, result = results_text(results)
         if len(results) == 1 and (last := len(first) - 1, 0) == self._returned[0] and len(first[last].outputs) == 1:
             start = next(i for i in reversed(range(len(body))) if body[i].startswith("auto "))
             body[start] = body[start].replace(f"auto {results[0]} =", "return", 1)
         else:
-            listed = ", ".join(results)
-            body.append(f"return {listed if len(results) == 1 else f'std::make_tuple({listed})'};")
+            body.append(f"return {result};")
         parameters = [*self._parameters.values(), *lists.values()]
-        kind = "Tensor" if len(results) == 1 else f"std::tuple<{', '.join(['Tensor'] * len(results))}>"
-        head = _wrapped(f"{kind} {name}(", [f"{one.type} {one.name}" for one in parameters])
+        head, given = f"{kind} {name}(", [f"{one.type} {one.name}" for one in parameters]
+        listed = ", ".join(given)
+        head += listed if len(head) + len(listed) < 108 else f"\n    {filled(given, 100)}"
         function = f"{head}) {{\n" + "".join(f"    {line}\n" for line in body) + "}\n"
         calls = [
             Launch(
@@ -225,20 +227,7 @@ class _Block:
             kinds = {"int" if one[0] == "number" else self._kind_of(one[1]) for one in column}
             kind = "tensor" if kinds == {"tensor"} else "double" if "double" in kinds else "int"
             base = "input" if kind == "tensor" else re.sub(r"\d+$", "", values[0]) or "size"
-            options = chain([base], (f"{base}{number}" for number in count(2)))
-            name = next(n for n in options if n not in self._names)
+            name = free_name(self._names, base)
             self._names.add(name)
             self._parameters[values] = _Parameter(_TYPES[kind], name, values)
         return self._parameters[values].name
-
-
-def _wrapped(head: str, items: Sequence[str]) -> str:
-    """The items after an opening bracket, on lines of at most about 110 characters."""
-    if len(head) + len(", ".join(items)) < 108:
-        return head + ", ".join(items)
-    lines = [""]
-    for item in items:
-        if lines[-1] and len(lines[-1]) + len(item) > 100:
-            lines.append("")
-        lines[-1] += f"{', ' * bool(lines[-1])}{item}"
-    return f"{head}\n    " + ",\n    ".join(lines)

@@ -4,7 +4,10 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, count
+from itertools import chain
+
+from musadata.teacher.compiler.emission.launch import filled
+from musadata.teacher.compiler.ir.scalar import free_name
 
 LONGEST_PERIOD = 48  # launches of one layer
 MOST_TABLES = 6  # of values that follow no rule, in one loop
@@ -32,12 +35,7 @@ class Launch:
         line = f"{call}{', '.join(self.arguments)});"
         if len(line) <= 108:
             return line
-        lines = [""]
-        for argument in self.arguments:
-            if lines[-1] and len(lines[-1]) + len(argument) > 100:
-                lines.append("")
-            lines[-1] += f"{', ' * bool(lines[-1])}{argument}"
-        return call + "\n    " + ",\n    ".join(lines) + ");"
+        return f"{call}\n    {filled(self.arguments, 100)});"
 
 
 Statement = Launch | tuple[str, ...]  # or lines that are as they are
@@ -212,7 +210,6 @@ def _are_sizes(values: Sequence[str]) -> bool:
 
 
 def _fresh(name: str, taken: set[str]) -> str:
-    options = chain([name], (f"{name}{number}" for number in count(2)))
-    found = next(option for option in options if option not in taken)
+    found = free_name(taken, name)
     taken.add(found)
     return found

@@ -13,11 +13,11 @@ from functools import cached_property
 from itertools import chain, combinations_with_replacement, count
 
 from musadata.teacher.compiler.emission.cpp import C_TYPES, Printer
-from musadata.teacher.compiler.emission.launch import EmittedKernel, NumberName, allocation, filled
+from musadata.teacher.compiler.emission.launch import EmittedKernel, NumberName, allocation, filled, results_text
 from musadata.teacher.compiler.emission.short_names import kernel_buffers
 from musadata.teacher.compiler.emission.statements import ONE_STEP
 from musadata.teacher.compiler.ir.index_formulas import product
-from musadata.teacher.compiler.ir.scalar import RESERVED_NAMES, Buffer
+from musadata.teacher.compiler.ir.scalar import RESERVED_NAMES, Buffer, free_name
 from musadata.teacher.compiler.lowering.fusion import Kernel
 
 LARGEST_TEMPLATE_VALUE = 11
@@ -211,8 +211,8 @@ class _Shared:
             used = {*rename.values(), *(self._names - {buffer.name})}
             rename[buffer.name] = next((o for o in options if o.isidentifier() and o not in used), buffer.name)
         base = re.sub(r"\d*_kernel$", "", emitted.kernel.name).rstrip("_")
-        names = chain([f"{base}_kernel"], (f"{base}{number}_kernel" for number in count(2)))
-        rename[emitted.kernel.name] = name = next(n for n in names if n not in taken or n in own)
+        name = free_name(taken - {*own}, base, "_kernel")
+        rename[emitted.kernel.name] = name
         taken |= {name, f"launch_{name.removesuffix('_kernel')}"}
         return rename
 
@@ -365,13 +365,12 @@ class _Shared:
         self._passed_numbers = numbers
         listed = [f"const Tensor& {short}" for short in read]
         listed += [*(f"int {one}" for one in self._passed), *(f"double {one}" for one in numbers)]
-        kind = "Tensor" if len(outputs) == 1 else f"std::tuple<{', '.join(['Tensor'] * len(outputs))}>"
+        kind, result = results_text(outputs)
         kind = "void" if is_step else kind
         self._name = f"launch_{name.removesuffix('_kernel')}"
         opening = f"{kind} {self._name}("
         joined = ", ".join(listed)
         opening += joined if len(opening + joined) < 110 else "\n    " + filled(listed)
-        result = outputs[0] if len(outputs) == 1 else f"std::make_tuple({', '.join(outputs)})"
         sizes = [f"{one} = {text}" for one, text in self._defined.items()]
         lines = [f"const int {filled(sizes)};"] if sizes else []
         lines += [*self._launch, *[f"return {result};"] * (not is_step)]

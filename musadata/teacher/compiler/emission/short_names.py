@@ -3,12 +3,11 @@
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from itertools import chain, count
 from typing import Any
 
 from musadata.teacher.compiler.ir.index_formulas import Index, Opaque, of
 from musadata.teacher.compiler.ir.program import Contraction
-from musadata.teacher.compiler.ir.scalar import Buffer, Local, Named, Scalar
+from musadata.teacher.compiler.ir.scalar import Buffer, Local, Named, Scalar, free_name
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce, Scan, Stage
 from musadata.teacher.compiler.lowering.rewriting import map_atoms
 
@@ -42,9 +41,8 @@ class _Shortening:
         return replace(self._kernel, name=name, stages=stages)
 
     def _fresh(self, options: Iterable[str]) -> str:
-        listed = list(options)
-        numbered = (f"{listed[-1]}{number}" for number in count(2))
-        name = next(one for one in chain(listed, numbered) if one not in self._taken)
+        *others, last = options
+        name = next((one for one in others if one not in self._taken), "") or free_name(self._taken, last)
         self._taken.add(name)
         return name
 

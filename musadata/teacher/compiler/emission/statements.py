@@ -24,6 +24,7 @@ from musadata.teacher.compiler.ir.scalar import (
     Local,
     Named,
     Scalar,
+    free_name,
     same,
 )
 from musadata.teacher.compiler.lowering.layout import flat_position
@@ -118,10 +119,7 @@ class Block:
     def fresh(self, name: str) -> str:
         """A variable name that is not taken."""
         name = name.strip("_") or "element"
-        base = f"{name}_value" if name in RESERVED_NAMES else name
-        result, number = base, 2
-        while result in self._names:
-            result, number = f"{base}{number}", number + 1
+        result = free_name(self._names, f"{name}_value" if name in RESERVED_NAMES else name)
         self._names.add(result)
         return result
 

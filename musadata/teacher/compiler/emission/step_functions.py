@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from itertools import chain, count
 
 from musadata.teacher.compiler.emission.cpp import Printer
-from musadata.teacher.compiler.emission.launch import EmittedKernel, allocation
+from musadata.teacher.compiler.emission.launch import EmittedKernel, allocation, results_text
 from musadata.teacher.compiler.emission.repeated_launches import Launch
 from musadata.teacher.compiler.emission.shared_kernels import SharedLaunch
 from musadata.teacher.compiler.ir.program import TIME_STEP
-from musadata.teacher.compiler.ir.scalar import Buffer
+from musadata.teacher.compiler.ir.scalar import Buffer, free_name
 
 STEP_NAME = Printer({}, {}).index(TIME_STEP)  # what kernels of a recurrent layer call the step
 
@@ -48,17 +47,15 @@ class StepFunctions:
             arguments = (*(names[buffer] for buffer in launch.tensors), *launch.values)
             lines += [f"    {line}" for line in Launch(launch.function, arguments, ()).text.splitlines()]
         results = [buffer for buffer in made if buffer in read_later]
-        result = ", ".join(names[buffer] for buffer in results)
-        lines += ["}", f"return {result if len(results) == 1 else f'std::make_tuple({result})'};"]
+        kind, result = results_text([names[buffer] for buffer in results])
+        lines += ["}", f"return {result};"]
         sizes = [size for size in self._sizes if re.search(rf"\b{size}\b", "\n".join(lines)) and size != STEP_NAME]
         parameters = [*(f"const Tensor& {names[b]}" for b in read), *(f"int {size}" for size in sizes)]
-        kind = "Tensor" if len(results) == 1 else f"std::tuple<{', '.join(['Tensor'] * len(results))}>"
         body = "".join(f"    {line}\n" for line in lines)
         text = f"{kind} @(\n    {', '.join(parameters)}) {{\n{body}}}\n"
         if text not in self._names:
             base = f"run_{kernels[0].name.split('_')[0].rstrip('0123456789')}"
-            options = chain([base], (f"{base}{number}" for number in count(2)))
-            self._names[text] = next(option for option in options if option not in self._names.values())
+            self._names[text] = free_name(self._names.values(), base)
         arguments = (*(listed.get(buffer, buffer.name) for buffer in read), *sizes)
         return Launch(self._names[text], arguments, tuple(buffer.name for buffer in results))
 
@@ -71,8 +68,7 @@ def _short_names(buffers: Sequence[Buffer]) -> dict[Buffer, str]:
             plain = "_".join(re.sub(r"_l\d+(_reverse)?$", "", buffer.name).split("_")[-2:])
         elif buffer.name.endswith("_before") or buffer in buffers[-2:]:
             plain = re.sub(r"\d+", "", buffer.name)
-        options = chain([plain], (f"{plain}{number}" for number in count(2)))
-        names[buffer] = next(option for option in options if option not in names.values())
+        names[buffer] = free_name(names.values(), plain)
     return names
 
 

@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, count, pairwise
+from itertools import pairwise
 from typing import Any
 
 from musadata.teacher.compiler.ir.conditions import Condition, conditions_of
@@ -20,7 +20,7 @@ from musadata.teacher.compiler.ir.index_formulas import (
     operate,
     product,
 )
-from musadata.teacher.compiler.ir.scalar import RESERVED_NAMES, Given
+from musadata.teacher.compiler.ir.scalar import RESERVED_NAMES, Given, free_name
 
 
 @dataclass(frozen=True)
@@ -328,9 +328,7 @@ class _SizeTable:
     def _number_name(self, path: str) -> str:
         plain = re.sub(r"\W+", "_", path.split(".")[-1]).strip("_")
         plain = plain if len(plain) > 1 else f"{plain}_value"
-        taken = {*self.numbers.values(), *self.origins, *RESERVED_NAMES}
-        candidates = chain([plain], (f"{plain}{number}" for number in count(2)))
-        return next(name for name in candidates if name not in taken)
+        return free_name({*self.numbers.values(), *self.origins, *RESERVED_NAMES}, plain)
 
     def _real(self, value: Any) -> Any:
         if not isinstance(value, list):
@@ -410,8 +408,7 @@ class _SizeTable:
         return moving[0] if good else None
 
     def _fresh(self, name: str) -> str:
-        candidates = chain([name], (f"{name}{number}" for number in count(2)))
-        return next(fresh for fresh in candidates if fresh not in self.origins)
+        return free_name(self.origins, name)
 
 
 def _least(formula: Index) -> int:

@@ -6,9 +6,10 @@ the right side may be a plain number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,12 @@ MATH_FUNCTIONS = (
     *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
     *("erf", "erfc", "erfinv", "lgamma"),
 )
+
+
+def free_name(taken: Collection[str], name: str, end: str = "") -> str:
+    """The name, numbered from 2 where it is taken; with an end behind the number."""
+    names = (f"{name}{number}{end}" for number in chain([""], count(2)))
+    return next(one for one in names if one not in taken)
 
 
 class Given:
