@@ -96,3 +96,16 @@ def test_groups_of_any_name_divide_the_channels():
         ", channels, growth, args",
     )
     assert "reason" not in search(body)
+
+
+@pytest.mark.parametrize(("given", "width"), [("width", "width"), ("args", "args.emb_dims")])
+def test_a_width_of_joined_channels_follows_from_the_layer_that_meets_them(given, width):
+    body = module(
+        f"        self.a, self.b = nn.Conv1d(3, 64, 1), nn.Conv1d(64, {width}, 1)\n"
+        "        self.c = nn.Conv1d(320, 16, 1)",
+        "        a = self.a(x)\n        return self.c(torch.cat([a, self.b(a)], 1))",
+        f", {given}",
+    )
+    found = search(body)
+    assert "reason" not in found, found
+    assert "256" in found["init"][0]
