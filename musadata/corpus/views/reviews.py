@@ -9,6 +9,7 @@ import json
 from collections.abc import Sequence
 
 from musadata.corpus.views.answers import different, list_conversations
+from musadata.corpus.views.audit import list_reasons
 from musadata.corpus.views.mending import Step, lines_at_fault, list_steps, name_fault, word
 from musadata.corpus.views.supervised import make_sft
 from musadata.corpus.views.symptoms import describe_symptom
@@ -19,7 +20,7 @@ from musadata.training_rows import SftRow
 
 FAMILY = "review"
 REVIEWER = "musadata"  # whose words the answers are
-_POINTS = 3  # of a right program, where a compiler would have seen the fault, or the other program cheated
+_POINTS = 2  # of a right program, where a compiler would have seen the fault, or the other program cheated
 _COUNTS = ("no", "one", "two", "three")
 
 
@@ -68,11 +69,14 @@ def _reject(chain: Sequence[Step]) -> str:
 
 
 def _accept(chain: Sequence[Step]) -> str:
+    """The verdict, the place that the wrong program has otherwise, and what makes each kernel right besides."""
     told = [step for step in chain if step.candidate.error_class not in (ErrorClass.COMPILE, ErrorClass.CHEATING)]
     parts = ["Verdict: right", *map(_hinge, told)]
     right = chain[-1].mended
-    points = draw_points(right.source, right.candidate_id, _POINTS if len(parts) == 1 else 1, "".join(parts))
-    return "\n\n".join([*parts, points] if points else [*parts, *map(_hinge, chain)] if len(parts) == 1 else parts)
+    points = draw_points(right.source, right.candidate_id, 1 if told else _POINTS, "".join(parts))
+    reasons = list_reasons(right.source, right.candidate_id, "".join([*parts, points]))
+    parts += [*filter(None, [points]), *(["\n".join(reasons)] if reasons else [])]
+    return "\n\n".join([*parts, *map(_hinge, chain)] if len(parts) == 1 else parts)
 
 
 def _hinge(step: Step) -> str:

@@ -26,26 +26,17 @@ def after_comma(sentence: str) -> str:
 
 
 def draw_points(source: str, key: str, count: int, said: str) -> str:
-    """Up to `count` sentences on lines of a right program that guard against mistakes, and are not in `said`.
-
-    What is special to its operators comes first. What most programs have is told at most once beside it.
-    """
-    special, common = (_matching(name, source, key, said) for name in ("hinges", "points"))
-    more = min(1, max(0, count - len(special))) if special else count
-    return " ".join([*special[:count], *common[:more]])
-
-
-def _matching(name: str, source: str, key: str, said: str) -> list[str]:
-    """The sentences of a table whose patterns a source matches, in an order drawn by the key."""
+    """Up to `count` sentences on lines of a right program that its operators hang on, and that are not in `said`, in an
+    order drawn by the key."""
     found = []
-    for number, point in enumerate(_wordings()[name]):
+    for number, point in enumerate(_wordings()["hinges"]):
         match = re.search(point["pattern"], source)
         if match and (quoted := match.group(0).strip(" ={")) not in said:
-            rank = _draw(f"{key}:{name}:{number}")
+            rank = _draw(f"{key}:hinges:{number}")
             found.append(
                 (point.get("tier", 0), rank, point["says"][rank % len(point["says"])].format(quote=f"`{quoted}`"))
             )
-    return [sentence for *_, sentence in sorted(found)]
+    return " ".join(sentence for *_, sentence in sorted(found)[:count])
 
 
 def _draw(key: str) -> int:
