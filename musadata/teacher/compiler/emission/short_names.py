@@ -1,15 +1,14 @@
 """Kernels under short names: layers differ in the names of their tensors, the kernels that they share do not."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from musadata.teacher.compiler.ir.index_formulas import Index, Opaque, of
 from musadata.teacher.compiler.ir.program import Contraction
 from musadata.teacher.compiler.ir.scalar import Buffer, Local, Named, Scalar, free_name
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce, Scan, Stage
-from musadata.teacher.compiler.lowering.rewriting import map_atoms
+from musadata.teacher.compiler.lowering.rewriting import Rewriting
 
 _LAST_TWO = re.compile(r"_(mean|var|[a-z]h|\w+\d+)$")  # of which the last word alone would say too little
 
@@ -33,7 +32,7 @@ class _Shortening:
         }
         locals_of = [stage.local for stage in kernel.stages if isinstance(stage, (Reduce, Scan))]
         self._locals = {name: self._fresh([_plain(name)]) for name in locals_of}
-        self._done: dict[int, Scalar] = {}
+        self._renaming = _Renaming(self._buffers, self._locals, {})
 
     def kernel(self) -> Kernel:
         stages = tuple(map(self._stage, self._kernel.stages))
@@ -47,7 +46,7 @@ class _Shortening:
         return name
 
     def _stage(self, stage: Stage) -> Stage:
-        changes: dict[str, Any] = {"value": self._value(stage.value, self._done)}
+        changes: dict[str, Any] = {"value": self._renaming.value(stage.value)}
         if stage.buffer is not None:
             changes["buffer"] = self._buffers[stage.buffer]
         if isinstance(stage, (Reduce, Scan)):
@@ -60,41 +59,28 @@ class _Shortening:
         """The same, whose functions give values under short names."""
 
         def renamed(function: Callable[..., Any]) -> Callable[..., Any]:
-            return lambda *index: self._part(function(*index), {})
+            return lambda *index: _Renaming(self._buffers, self._locals, {}).value(function(*index))
 
         return replace(contraction, left=renamed(contraction.left), right=renamed(contraction.right))
 
-    def _value(self, value: Scalar, done: dict[int, Scalar]) -> Scalar:
-        """The same computation; shared nodes stay shared."""
-        if id(value) not in done:
-            fields = {name: self._part(getattr(value, name), done) for name in value.__dataclass_fields__}
-            if isinstance(value, Named):
-                fields["name"] = _plain(value.name)
-            if isinstance(value, Local):
-                fields["name"] = self._locals.get(value.name, value.name)
-            done[id(value)] = replace(value, **fields)
-        return done[id(value)]
 
-    def _part(self, part: Any, done: dict[int, Scalar]) -> Any:
-        if isinstance(part, Scalar):
-            return self._value(part, done)
-        if isinstance(part, Buffer):
-            return self._buffers.get(part, part)
-        if isinstance(part, tuple):
-            return tuple(self._part(item, done) for item in part)
-        return self._index(part, done) if isinstance(part, Index) else part
+class _Renaming(Rewriting):
+    """The same computation under short names."""
 
-    def _index(self, index: Index, done: dict[int, Scalar]) -> Index:
-        if not any(isinstance(atom, Opaque) for atom in index.atoms()):
-            return index
+    def __init__(self, buffers: Mapping[Buffer, Buffer], registers: Mapping[str, str], done: dict[int, Scalar]):
+        super().__init__(self._renamed, lambda _: None, done)
+        self._buffers, self._registers = buffers, registers
 
-        def new(atom: object) -> Index | None:
-            if not isinstance(atom, Opaque):
-                return None
-            scalar = self._value(atom.scalar, done)
-            return of(Opaque(scalar, scalar.variables))
+    def _renamed(self, node: Scalar) -> Scalar | None:
+        match node:
+            case Named():
+                return replace(node, name=_plain(node.name), value=self.value(node.value))
+            case Local():
+                return replace(node, name=self._registers.get(node.name, node.name))
+        return None
 
-        return map_atoms(index, new)
+    def part(self, part: Any) -> Any:
+        return self._buffers.get(part, part) if isinstance(part, Buffer) else super().part(part)
 
 
 def _plain(name: str) -> str:

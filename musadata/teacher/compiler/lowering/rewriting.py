@@ -20,37 +20,56 @@ from musadata.teacher.compiler.ir.scalar import Choose, Compare, Load, Scalar, p
 
 _MOST_PIECES = 5  # that a row is cut into
 Change = Callable[[Scalar], Scalar | None]
+ChangeAtom = Callable[[object], Index | None]
+
+
+class Rewriting:
+    """A computation with some of its parts replaced; shared nodes stay shared, and what does not change stays itself.
+
+    `change` gives another node for one, or None for the same of its rewritten parts; `atom` does so for an atom of an
+    index formula. `done` holds what is known already, by the identity of the node.
+    """
+
+    def __init__(self, change: Change, atom: ChangeAtom, done: dict[int, Scalar]):
+        self._change, self._atom, self._done = change, atom, done
+
+    def value(self, node: Scalar) -> Scalar:
+        """The rewritten node."""
+        if id(node) not in self._done:
+            new = self._change(node)
+            self._done[id(node)] = self.with_parts(node) if new is None else new
+        return self._done[id(node)]
+
+    def with_parts(self, node: Scalar) -> Scalar:
+        """The node, of rewritten parts."""
+        fields = {name: self.part(getattr(node, name)) for name in node.__dataclass_fields__}
+        return (
+            node if all(_same(getattr(node, name), part) for name, part in fields.items()) else replace(node, **fields)
+        )
+
+    def part(self, part: Any) -> Any:
+        """What a field of a node holds, rewritten."""
+        if isinstance(part, Scalar):
+            return self.value(part)
+        if isinstance(part, tuple):
+            return tuple(map(self.part, part))
+        return map_atoms(part, self._new_atom) if isinstance(part, Index) else part
+
+    def _new_atom(self, atom: object) -> Index | None:
+        if not isinstance(atom, Opaque):
+            return self._atom(atom)
+        scalar = self.value(atom.scalar)
+        return of(atom) if scalar is atom.scalar else of(Opaque(scalar, scalar.variables))
 
 
 def replace_loads(value: Scalar, change: Callable[[Load], Scalar | None], done: dict[int, Scalar]) -> Scalar:
-    """The same computation with some loads replaced; shared nodes stay shared."""
+    """The same computation with some loads replaced."""
     return rewrite(value, lambda node: change(node) if isinstance(node, Load) else None, done)
 
 
 def rewrite(value: Scalar, change: Change, done: dict[int, Scalar]) -> Scalar:
-    """The same computation with some nodes replaced; shared nodes stay shared."""
-    if id(value) in done:
-        return done[id(value)]
-    new = change(value)
-    if new is None:
-        new = _with_parts(value, change, done)
-    done[id(value)] = new
-    return new
-
-
-def _with_parts(value: Scalar, change: Change, done: dict[int, Scalar]) -> Scalar:
-    fields = {name: _part(getattr(value, name), change, done) for name in value.__dataclass_fields__}
-    if all(_same(getattr(value, name), part) for name, part in fields.items()):
-        return value
-    return replace(value, **fields)
-
-
-def _part(part: Any, change: Change, done: dict[int, Scalar]) -> Any:
-    if isinstance(part, Scalar):
-        return rewrite(part, change, done)
-    if isinstance(part, tuple):
-        return tuple(_part(item, change, done) for item in part)
-    return _replace_in_index(part, change, done) if isinstance(part, Index) else part
+    """The same computation with some nodes replaced."""
+    return Rewriting(change, lambda _: None, done).value(value)
 
 
 def _same(one: object, other: object) -> bool:
@@ -59,42 +78,14 @@ def _same(one: object, other: object) -> bool:
     return one is other or (isinstance(one, Index) and one == other)
 
 
-def _replace_in_index(index: Index, change: Change, done: dict[int, Scalar]) -> Index:
-    if not any(isinstance(atom, Opaque) for atom in index.atoms()):
-        return index
-
-    def new(atom: object) -> Index | None:
-        if not isinstance(atom, Opaque):
-            return None
-        scalar = rewrite(atom.scalar, change, done)
-        return of(atom) if scalar is atom.scalar else of(Opaque(scalar, scalar.variables))
-
-    return map_atoms(index, new)
-
-
 def substitute(index: Index, change: Mapping[Variable, Index]) -> Index:
     return map_atoms(index, lambda atom: change.get(atom) if isinstance(atom, Variable) else None)
 
 
-def substitute_in(value: Scalar, change: Mapping[Variable, Index], done: dict[int, Scalar]) -> Scalar:
-    """The same computation at another place; shared nodes stay shared."""
-
-    def moved(part: Any) -> Any:
-        if isinstance(part, Scalar):
-            return substitute_in(part, change, done)
-        if isinstance(part, tuple):
-            return tuple(map(moved, part))
-        return map_atoms(part, at) if isinstance(part, Index) else part
-
-    def at(atom: object) -> Index | None:
-        if not isinstance(atom, Opaque):
-            return change.get(atom) if isinstance(atom, Variable) else None
-        scalar = substitute_in(atom.scalar, change, done)
-        return of(Opaque(scalar, scalar.variables))
-
-    if id(value) not in done:
-        done[id(value)] = replace(value, **{name: moved(getattr(value, name)) for name in value.__dataclass_fields__})
-    return done[id(value)]
+def substitute_in(value: Scalar, change: Mapping[Variable, Index]) -> Scalar:
+    """The same computation at another place."""
+    at = Rewriting(lambda _: None, lambda atom: change.get(atom) if isinstance(atom, Variable) else None, {})
+    return at.value(value)
 
 
 def map_atoms(index: Index, change: Callable[[object], Index | None]) -> Index:

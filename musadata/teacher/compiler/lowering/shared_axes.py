@@ -42,14 +42,14 @@ def _moved(stage: Stage, change: dict[Variable, Index], shared: tuple[Variable, 
     """A stage at a point that is given by other axes."""
     index = tuple(substitute(one, change) for one in stage.index)
     if not isinstance(stage, Reduce):
-        return replace(stage, index=index, value=substitute_in(stage.value, change, {}))
+        return replace(stage, index=index, value=substitute_in(stage.value, change))
     inner = tuple(Variable(axis.name, substitute(axis.extent, change)) for axis in stage.axes)
     change = change | dict(zip(stage.axes, map(of, inner), strict=True))
     loops = tuple(substitute(one, change) for one in stage.loops)
     assert stage.contraction is not None
     extents = tuple(ONE if one.variable is None else one.variable.extent for one in stage.index)
     contraction = replace(stage.contraction, splits=(), shared=shared, extents=extents)
-    value = substitute_in(stage.value, change, {})
+    value = substitute_in(stage.value, change)
     return replace(stage, index=index, axes=inner, loops=loops, value=value, contraction=contraction)
 
 
@@ -77,7 +77,7 @@ def _parted(kernel: Kernel) -> Iterator[Kernel]:
             outer, inner = Variable(names[0], whole), Variable(names[1], size)
             change = {axis: of(outer) * size + of(inner)}
             index = tuple(substitute(one, change) for one in stage.index)
-            new = replace(stage, index=index, value=substitute_in(stage.value, change, {}))
+            new = replace(stage, index=index, value=substitute_in(stage.value, change))
             if len(set(_quotients(new))) < len(before):
                 place = kernel.axes.index(axis)
                 axes = (*kernel.axes[:place], outer, inner, *kernel.axes[place + 1 :])
