@@ -40,6 +40,11 @@ def threads_for(total: int) -> int:
     return next((t for t in (32, 64, 128) if total <= t), THREADS)
 
 
+def threads_along(width: int) -> int:
+    """Threads of blocks that lie along a row: the most of up to 256, in whole warps, of which fewest are idle."""
+    return min(range(THREADS, 64, -32), key=lambda threads: -(-width // threads) * threads)
+
+
 def emit_elements(kernel: Kernel, total: int, *, stride: bool = False) -> EmittedKernel:
     """One thread per element; with `stride`, a bounded grid whose threads stride over the elements."""
     block = _new_block(kernel)
@@ -129,7 +134,7 @@ def emit_rows(kernel: Kernel, width: int) -> EmittedKernel:
     rows, width_text = count_text(block, outer), block.printer.index(last.extent, 70)
     if is_long:
         setup: tuple[str, ...] = (
-            f"const int threads = {THREADS};",
+            f"const int threads = {threads_along(width)};",
             f"const dim3 blocks({rows}, ({width_text} + threads - 1) / threads);",
         )
         return finish(kernel, "blocks along rows", block, setup)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from musadata.teacher.compiler.ir.index_formulas import Index, Variable, as_index, divide, minimum, of, product
+from musadata.teacher.compiler.ir.index_formulas import Index, Opaque, Variable, as_index, divide, minimum, of, product
 from musadata.teacher.compiler.ir.program import Contraction, Indices, Loop, Reduction, fixed
 from musadata.teacher.compiler.ir.scalar import Buffer, Load, Scalar, compute_type, guarded, within
 from musadata.teacher.compiler.lowering.fusion import PARTS_AXIS
@@ -19,6 +19,7 @@ from musadata.teacher.compiler.lowering.loop_points import variables_of
 SHARE, LEAST_ELEMENTS = 8192, 1024  # elements of a part: 32 for each of 256 threads, or fewer where parts are few
 FEW_RESULTS = 64  # with more, a block for each result keeps a GPU busy enough
 LONG_ROW = 1 << 18  # elements: shorter rows take one block less time than a second launch
+SCATTERED_ROW = 1 << 14  # elements that indices select: each load waits for memory, and one block has few under way
 TILE = 128  # rows and columns of a product that a block computes, where there are so many
 MOST_TILES = 33  # of a product: with more, smaller ones keep a large GPU's multiprocessors busy
 FULL_GRID = 264  # two blocks for each multiprocessor
@@ -36,12 +37,15 @@ def split_long_reductions(loops: Sequence[Loop], sizes: Mapping[str, int], *, al
     """The loops, with two in place of each that reduces long rows to few results at these sizes; if `alike`, only of
     reductions that are all long where they do the same, so that layers share their kernels."""
     found: list[Loop] = []
-    whole = {_kind(loop) for loop in loops if alike and not _is_long(loop, sizes)}
+    plain = [loop for loop in loops if loop.reduction is not None and loop.contraction is None and not alike]
+    scattered = map(_extents, filter(_selects, plain))
+    least = dict.fromkeys(scattered, SCATTERED_ROW)  # for a count beside such a sum as well
+    whole = {_kind(loop) for loop in loops if alike and not _is_long(loop, sizes, least)}
     for loop in loops:
         share = 0 if alike else _share_of_depth(loop, sizes)
         if share:
             found += _split_product(loop, share)
-        elif not _is_long(loop, sizes) or _kind(loop) in whole:
+        elif not _is_long(loop, sizes, least) or _kind(loop) in whole:
             found.append(loop)
         else:
             by_rows = not alike and _has_rows(loop, sizes)
@@ -132,7 +136,15 @@ def _split_product(loop: Loop, share: int) -> tuple[Loop, Loop]:
     )
 
 
-def _is_long(loop: Loop, sizes: Mapping[str, int]) -> bool:
+def _selects(loop: Loop) -> bool:
+    """Whether a reduction is of elements whose places are loaded, as a loss of classes is."""
+    axes, _ = variables_of(loop.names, loop.shape)
+    inner = tuple(of(Variable(f"k{number}", extent)) for number, extent in enumerate(_extents(loop)))
+    places = (index for load in loop.body(axes, inner).loads for index in load.index)
+    return any(isinstance(atom, Opaque) for index in places for atom in index.atoms())
+
+
+def _is_long(loop: Loop, sizes: Mapping[str, int], least: Mapping[Indices, int]) -> bool:
     if loop.reduction is None or loop.contraction is not None or _identity(loop) is None:
         return False
     axes, _ = variables_of(loop.names, loop.buffer.shape)
@@ -140,7 +152,7 @@ def _is_long(loop: Loop, sizes: Mapping[str, int]) -> bool:
     if any(extent.variables for extent in extents) or loop.steps or compute_type(loop.buffer.dtype) not in _PARTS:
         return False
     few = product(loop.buffer.shape).evaluate(sizes) <= FEW_RESULTS
-    return few and product(extents).evaluate(sizes) >= LONG_ROW
+    return few and product(extents).evaluate(sizes) >= least.get(tuple(extents), LONG_ROW)
 
 
 def _identity(loop: Loop) -> float | None:

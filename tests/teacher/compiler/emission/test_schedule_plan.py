@@ -9,6 +9,7 @@ from musadata.teacher.compiler.candidate_set import CandidateSet
 from musadata.teacher.compiler.emission.candidate import build_candidate
 from musadata.teacher.compiler.emission.cpp import Printer
 from musadata.teacher.compiler.emission.host import factored_text
+from musadata.teacher.compiler.emission.pointwise import threads_along
 from musadata.teacher.compiler.emission.schedule_plan import PLANS
 from musadata.teacher.compiler.explanation import WORDS
 from musadata.teacher.compiler.ir.index_formulas import Size, of
@@ -77,6 +78,25 @@ def test_no_thread_divides_for_its_row_where_rows_are_long(graph_of):
     sizes = dict.fromkeys((origin.name for origin in graph_of("slices").sizes), 4096)
     source = build_candidate(graph_of("slices"), PLANS[0], sizes).source
     assert "const int row = blockIdx.x;" in source and " / " not in source.split("__global__")[1].split("\n}\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("width", "threads"), [(132, 160), (8192, 256), (300, 160), (257, 96), (1000, 256), (128, 128)]
+)
+def test_blocks_along_a_row_have_as_few_idle_threads_as_whole_warps_allow(width, threads):
+    assert threads_along(width) == threads
+    blocks = [-(-width // each) * each for each in range(96, 257, 32)]
+    assert -(-width // threads) * threads == min(blocks)
+
+
+def test_a_sum_of_elements_that_indices_select_is_dealt_to_blocks_earlier_than_one_of_neighbours(graph_of):
+    """Each of its loads waits for memory. What is counted beside it is dealt out with it."""
+    for name, size, kernels in (("classes", LARGE, 2), ("classes", 1024, 1), ("mean squared error", 256, 1)):
+        graph = graph_of(name)
+        sizes = dict.fromkeys((origin.name for origin in graph.sizes), size)
+        sources = [build_candidate(graph, plan, sizes).source for plan in PLANS]
+        assert {source.count("__global__") for source in sources} == {kernels}, name
+        assert all(("_partial_kernel" in source) == (kernels == 2) for source in sources)
 
 
 def test_what_is_only_part_of_a_flat_position_has_no_variable(candidate_of):
