@@ -24,18 +24,19 @@ _MOST_KERNELS, _MOST_CLAUSES, _MOST_NAMES = 4, 3, 6
 
 def list_reasons(source: str, key: str, said: str) -> list[str]:
     """Why each kernel of a right program is right, and what its host function sees to. Lines in `said` were told."""
-    kernels, told = _KERNEL.findall(source), _quotes(said)
+    kernels = _KERNEL.findall(source)
     found: dict[str, str] = {}  # of kernels of which the same is said, the first
     for name, head, body in kernels:
-        clauses = [text for write in _CLAUSES for text in write(name, head, body, source) if not _quotes(text) & told]
+        clauses = [text for write in _CLAUSES for text in write(name, head, body, source) if not _quotes(text, said)]
         text = "; ".join(clauses[:_MOST_CLAUSES])
         if clauses:
             found.setdefault(re.sub(r"`[^`]*`", "", text), f"- `{name}`: {text}.")
     return [*list(found.values())[:_MOST_KERNELS], *_host(source, key)] if kernels else []
 
 
-def _quotes(text: str) -> set[str]:
-    return set(re.findall(r"`([^`]{12,})`", text))
+def _quotes(text: str, said: str) -> bool:
+    """Whether a text quotes a line that was quoted before."""
+    return any(line in said for line in re.findall(r"`([^`]{12,})`", text))
 
 
 def _bounds(name: str, head: str, body: str, source: str) -> Iterator[str]:
