@@ -29,7 +29,7 @@ from musadata.verifier.protocol.tolerance import (
 from musadata.verifier.protocol.variants import PLAIN
 from musadata.verifier.sandboxed import plain_values
 from musadata.verifier.sandboxed.conditioning import measure_conditioning
-from musadata.verifier.sandboxed.device_inputs import draw_on, redraw
+from musadata.verifier.sandboxed.device_inputs import ROUNDS, draw_on, redraw
 from musadata.verifier.sandboxed.model_state import randomise, tensors_of, unfilled_memory_known
 from musadata.verifier.sandboxed.window import Window, bytes_of, open_window, put_chunk, size_of
 
@@ -87,9 +87,9 @@ class DeviceOracle:
                 return messages.Prepared()
         raise RuntimeError(f"{type(command).__name__} is no command for a reference")
 
-    def redraw(self, seed: int, variant: str = PLAIN) -> None:
+    def redraw(self, seed: int, variant: str = PLAIN, rounds: int = ROUNDS) -> None:
         """Overwrite the inputs."""
-        redraw(self._specs, seed, self.arguments, variant)
+        redraw(self._specs, seed, self.arguments, variant, rounds)
 
     def expect(self, command: measures.Expect) -> measures.Expected:
         """Work out the results."""

@@ -22,6 +22,7 @@ from musadata.verifier.protocol import messages
 from musadata.verifier.protocol.message_encoding import ask_for
 from musadata.verifier.protocol.pytree import flatten
 from musadata.verifier.protocol.tensors import pack, unpack_torch
+from musadata.verifier.sandboxed.device_inputs import FEW_ROUNDS
 from musadata.verifier.sandboxed.device_oracle import DeviceOracle, free_memory
 from musadata.verifier.sandboxed.model_state import tensors_of
 from musadata.verifier.sandboxed.plain_values import decode
@@ -274,9 +275,11 @@ class _Baseline:
 
 def _time_at_measure_size(oracle: DeviceOracle, request: measures.PrepareMeasure, device: str) -> tuple[Any, Turns]:
     forward = torch.compile(oracle.model) if request.compiled else oracle.model
-    turns = Turns(
-        forward, oracle.arguments, lambda call: oracle.redraw(request.seed + call), _LONGEST_LEAD_OF_REFERENCE_MS
-    )
+
+    def fill(call: int) -> None:
+        oracle.redraw(request.seed + call, rounds=FEW_ROUNDS)
+
+    turns = Turns(forward, oracle.arguments, fill, _LONGEST_LEAD_OF_REFERENCE_MS)
     turns.measure(Stopwatch(device, 0), 1)  # compiles, and loads libraries on first use
     return oracle.model, turns
 

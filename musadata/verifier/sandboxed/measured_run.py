@@ -12,7 +12,7 @@ from musadata.verifier.protocol import measure_messages as measures
 from musadata.verifier.protocol import messages
 from musadata.verifier.protocol.pytree import flatten
 from musadata.verifier.protocol.tensors import DTYPES
-from musadata.verifier.sandboxed.device_inputs import draw_on, redraw
+from musadata.verifier.sandboxed.device_inputs import FEW_ROUNDS, draw_on, redraw
 from musadata.verifier.sandboxed.device_oracle import construct_on, describe_tensor, digest_state, free_memory
 from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch, count_moved
 from musadata.verifier.sandboxed.measure import Stopwatch, Turns, measure_share, serve_commands
@@ -79,7 +79,11 @@ class _MeasuredRun:
         assert self._model is not None
         self._watch = Stopwatch(device, plan.flush_bytes)
         arguments = draw_on(device, plan.specs, plan.seed)
-        self._turns = Turns(self._model, arguments, lambda call: redraw(plan.specs, plan.seed + call, arguments))
+
+        def fill(call: int) -> None:
+            redraw(plan.specs, plan.seed + call, arguments, rounds=FEW_ROUNDS)
+
+        self._turns = Turns(self._model, arguments, fill)
         return window
 
     def _make_output(self, command: measures.MakeOutput) -> messages.OutputMade:

@@ -45,6 +45,7 @@ class _Eager:
         self._memory, self._used = memory, 0
         self._changed = threading.Condition()
         self._queue: deque[object] = deque()
+        self._asleep = set(self._all[:-1])
         self._free[-1].launch()
 
     @contextmanager
@@ -66,6 +67,10 @@ class _Eager:
         with self._turn(need):
             found = next((one for one in self._free if one.reference == reference), self._free[-1])
             self._free.remove(found)
+            self._asleep.discard(found)  # the first command starts it
+            if len(self._free) < _AT_ONCE - 1 and self._free and self._free[-1] in self._asleep:
+                self._asleep.discard(self._free[-1])  # the next candidate need not wait for its start
+                self._free[-1].launch()
             self._used += need
             for other in self._free if need == self._memory else ():
                 other.release(keep=False)

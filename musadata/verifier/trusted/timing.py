@@ -59,7 +59,9 @@ class TimingPolicy:
         warm_up_ms: its least wall-clock time; clocks rise under load only.
         rounds: the most rounds, for medians that do not become certain.
         turn_ms: time of one turn of the slower side; slow kernels are called less often, but twice at the least.
-        seconds: time of both sides together, the least number of calls aside; the warm-up has half of it more.
+        seconds: wall-clock time of both sides together, the least number of calls aside; the warm-up has a quarter of
+            it more.
+        hopeless: measuring ends where it would take so many times `seconds` for the medians to become certain.
         slow: how many times slower than the reference a candidate may be to be measured as long as others.
         long_ms: one call is enough of a slower candidate whose calls take longer than this.
     """
@@ -76,6 +78,7 @@ class TimingPolicy:
     rounds: int = 5
     turn_ms: float = 20.0
     seconds: float = 2.5
+    hopeless: float = 10.0
     slow: float = 20.0
     long_ms: float = 150.0
 
@@ -109,6 +112,7 @@ _BELIEVABLE = 0.9  # of the least time; memory clocks are known to a few percent
 _SHARE_CALLS = 5
 _FEW_CALLS = 3  # of a candidate that is far too slow
 _LEAST_SHARE = 0.5
+_FEW_SECONDS = 0.2  # of the policy's, after which it is asked whether times can become certain
 
 
 class Checks(Protocol):
@@ -177,7 +181,7 @@ def time_candidate(
         own, eager = yield from _alternate(policy, baseline, checks.known_ms)
         measured.timings.append(summarise("candidate", _pool(own)))
         if eager:
-            measured.timings.append(_faster_of_both(summarise("eager", _pool(eager)), baseline, eager))
+            measured.timings.append(_faster_of_both(policy, summarise("eager", _pool(eager)), baseline, eager))
         if len(_pool(own)) > 1:
             hidden_ms = yield from _find_hidden_work(baseline, own, eager)
             yield from _check_what_was_timed(policy, checks, measured, own)
@@ -234,12 +238,17 @@ def _alternate(
 
 
 def _is_enough(policy: TimingPolicy, own: Sequence[Turn], eager: Sequence[Turn]) -> bool:
-    """Whether both medians are certain, or it has taken long enough."""
+    """Whether both medians are certain, or it has taken long enough, or would take far too long."""
     if not own:
         return False
-    spent = sum(map(sum, (turn.times for turn in (*own, *eager))))
-    is_long = spent > 1e3 * policy.seconds and len(_pool(own)) >= policy.least
-    return is_long or all(_is_certain(side, policy) for side in (own, eager) if side)
+    uncertain = [_uncertainty(side, policy) for side in (own, eager) if side]
+    if max(uncertain) <= 1.0:
+        return True
+    spent = sum(turn.wall_ms for turn in (*own, *eager)) / (1e3 * policy.seconds)
+    if len(_pool(own)) < policy.least or spent < _FEW_SECONDS:
+        return False
+    # An interval narrows with the square root of the number of calls.
+    return spent > 1.0 or spent * max(uncertain) ** 2 > policy.hopeless
 
 
 def _settle(policy: TimingPolicy, baseline: Baseline | None) -> Turn | None:
@@ -255,8 +264,8 @@ def _settle(policy: TimingPolicy, baseline: Baseline | None) -> Turn | None:
 def _warm_up(
     policy: TimingPolicy, baseline: Baseline | None, count: int
 ) -> Generator[Command, Reply, tuple[list[Turn], list[Turn], bool]]:
-    """The last turns of both sides, which count as measured if they agree with those before; and whether there is a
-    baseline, which may fail."""
+    """The last turns of both sides, which count as measured if they agree with those before, or take long; and whether
+    there is a baseline, which may fail."""
     eager_turn: Turn | None = None
     last: list[float] = []
     spent = 0.0
@@ -267,10 +276,9 @@ def _warm_up(
         now = [statistics.median(turn.times) for turn in turns]
         spent += sum(turn.wall_ms for turn in turns)
         steady = len(now) == len(last) and all(abs(a - b) <= policy.steady * b for a, b in zip(now, last, strict=True))
-        if steady and spent >= policy.warm_up_ms:
+        is_long = bool(last) and spent >= 250 * policy.seconds  # a host that is busy: no two turns will agree
+        if is_long or (steady and spent >= policy.warm_up_ms):
             return [mine], turns[1:], len(turns) > 1
-        if spent >= 500 * policy.seconds:  # a host that is busy: no two turns will agree
-            break
         last = now
     return [], [], eager_turn is not None
 
@@ -309,11 +317,18 @@ def _pool(turns: Sequence[Turn]) -> list[float]:
 
 
 def _is_certain(turns: Sequence[Turn], policy: TimingPolicy) -> bool:
+    return _uncertainty(turns, policy) <= 1.0
+
+
+def _uncertainty(turns: Sequence[Turn], policy: TimingPolicy) -> float:
+    """The width of the median's confidence interval, of the one that is certain; infinite before the least calls."""
     timing = summarise("", _pool(turns))
-    width = timing.high_ms - timing.low_ms
-    if timing.median_ms < policy.short_ms and width <= policy.clock_ms:
-        return timing.repetitions >= policy.least
-    return timing.repetitions >= policy.least and width <= policy.certain * timing.median_ms
+    if timing.repetitions < policy.least:
+        return math.inf
+    width, wanted = timing.high_ms - timing.low_ms, policy.certain * timing.median_ms
+    if timing.median_ms < policy.short_ms:
+        wanted = max(wanted, policy.clock_ms)
+    return width / wanted if wanted > 0 else 0.0
 
 
 def summarise(name: str, times: Sequence[float]) -> Timing:
@@ -325,7 +340,7 @@ def summarise(name: str, times: Sequence[float]) -> Timing:
     return Timing(name, median, ordered[max(0, low)], ordered[min(len(ordered) - 1, high)], len(ordered))
 
 
-def _faster_of_both(timing: Timing, baseline: Baseline | None, turns: Sequence[Turn]) -> Timing:
+def _faster_of_both(policy: TimingPolicy, timing: Timing, baseline: Baseline | None, turns: Sequence[Turn]) -> Timing:
     """The baseline beside the candidate, or alone if that is faster.
 
     So a candidate gains nothing by leaving work on the device during the baseline's turns.
@@ -334,8 +349,13 @@ def _faster_of_both(timing: Timing, baseline: Baseline | None, turns: Sequence[T
     first = _try_turn(baseline, count)
     if first is None or summarise("", first.times).high_ms >= timing.low_ms:
         return timing  # not significantly faster
-    alone = [first, *(_try_turn(baseline, count) for _ in turns[1:])]
-    return min(timing, summarise(timing.name, _pool([turn for turn in alone if turn])), key=lambda one: one.median_ms)
+    alone = [first]
+    while len(alone) < len(turns) and not _is_certain(alone, policy):
+        turn = _try_turn(baseline, count)
+        if turn is None:
+            break
+        alone.append(turn)
+    return min(timing, summarise(timing.name, _pool(alone)), key=lambda one: one.median_ms)
 
 
 def time_compiled(policy: TimingPolicy, baseline: Baseline) -> Timing | None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from musadata.records import InputSpec
 from musadata.verifier.sandboxed import device_inputs
-from musadata.verifier.sandboxed.device_inputs import draw_on, philox, redraw
+from musadata.verifier.sandboxed.device_inputs import FEW_ROUNDS, ROUNDS, draw_on, philox, redraw
 
 _KERNEL = Path(device_inputs.__file__).with_name("philox.cu")
 # Makes a host's function of the kernel: one thread draws everything, with the roundings of the device's intrinsics.
@@ -27,6 +27,11 @@ static const Place gridDim{1}, blockDim{1}, blockIdx{0}, threadIdx{0};
 static float __fadd_rn(float a, float b) { volatile float c = a + b; return c; }
 static float __fmul_rn(float a, float b) { volatile float c = a * b; return c; }
 static float __int2float_rn(int a) { return (float)a; }
+static unsigned __float_as_uint(float a) { unsigned b; __builtin_memcpy(&b, &a, 4); return b; }
+struct uint2 { unsigned x, y; };
+struct uint4 { unsigned x, y, z, w; };
+static uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+static uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 """
 
 
@@ -47,10 +52,10 @@ def kernel(tmp_path_factory):
     )
     function = ctypes.CDLL(str(library)).draw
     function.argtypes = [ctypes.c_void_p, *[ctypes.c_uint64] * 2, *[ctypes.c_uint32] * 2, ctypes.c_int]
-    function.argtypes += [ctypes.c_float] * 3
+    function.argtypes += [*[ctypes.c_float] * 3, ctypes.c_int]
 
-    def draw(out, block, keys, kind, limits=(0.0, 0.0, 0.0)):
-        function(out.data_ptr(), out.numel(), block, *keys, kind, *limits)
+    def draw(out, block, keys, kind, limits=(0.0, 0.0, 0.0), rounds=ROUNDS):
+        function(out.data_ptr(), out.numel(), block, *keys, kind, *limits, rounds)
 
     return draw
 
@@ -77,11 +82,23 @@ SPECS = (
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**59])
-def test_the_kernel_and_the_operators_give_the_same_bits(kernel, monkeypatch, seed):
-    expected = draw_on("cpu", SPECS, seed)
+@pytest.mark.parametrize("rounds", [ROUNDS, FEW_ROUNDS])
+def test_the_kernel_and_the_operators_give_the_same_bits(kernel, monkeypatch, seed, rounds):
+    expected, found = draw_on("cpu", SPECS, seed + 1), draw_on("cpu", SPECS, seed + 1)
+    redraw(SPECS, seed, expected, rounds=rounds)
     monkeypatch.setattr(device_inputs, "_find_kernel", lambda device: kernel)
-    for spec, one, other in zip(SPECS, draw_on("cpu", SPECS, seed), expected, strict=True):
+    redraw(SPECS, seed, found, rounds=rounds)
+    for spec, one, other in zip(SPECS, found, expected, strict=True):
         assert one == other if spec.kind == "literal" else torch.equal(one, other), spec
+
+
+def test_few_rounds_give_other_values_of_the_same_distribution():
+    spec = InputSpec("x", "normal", "float32", (400_000,))
+    values = draw_on("cpu", [spec], 3)
+    usual = values[0].clone()
+    redraw([spec], 3, values, rounds=FEW_ROUNDS)
+    assert (values[0] == usual).double().mean() < 0.001
+    assert abs(values[0].mean()) < 0.01 and abs(values[0].std() - 1.0) < 0.01
 
 
 def test_values_do_not_depend_on_the_chunks_in_which_they_are_drawn(kernel, monkeypatch):

@@ -23,7 +23,9 @@ def test_a_reference_is_served_by_the_process_that_served_it_last():
     eager = baseline_pool._Eager(Process, 100)
     (first, give_first), (second, give_second) = eager.take("a", 10), eager.take("b", 10)
     assert first is not second
-    assert (first.events, second.events) == (["launch"], [])  # the others start when they are needed
+    assert (first.events, second.events) == (["launch"], [])  # the others start when they are needed,
+    assert eager._free[-1].events == ["launch"]  # but one ahead where several are
+    assert eager._free[-2].events == []
     first.reference, second.reference = "a", "b"
     give_second()
     give_first()

@@ -143,6 +143,15 @@ def test_noisy_times_are_taken_again_within_bounds():
     assert measured.timings[0].repetitions == POLICY.rounds * POLICY.repetitions
 
 
+def test_times_that_will_not_become_certain_in_time_are_given_up():
+    def noisy(turn, count):
+        times = [10.0 + 5.0 * ((turn * 7 + i * 5) % 11) for i in range(count)]
+        return Reply(TurnTimes(tuple(times)), sum(times) + 0.1 * count)
+
+    measured, _ = drive(Rival(10.0), noisy)
+    assert POLICY.least < measured.timings[0].repetitions < 40
+
+
 def test_times_that_differ_by_less_than_events_can_tell_are_not_taken_again():
     microseconds = [3.4, 3.7]  # of a kernel so short that this is more than `certain`
 
