@@ -43,7 +43,7 @@ def test_honest_kernel_is_timed_against_eager(verifier):
     assert verdict.accepted, verdict.findings
     assert verdict.stage is VerifyStage.TIME
     assert set(times) == {"candidate", "eager"}
-    assert all(0 < t.low_ms <= t.median_ms <= t.high_ms and t.repetitions >= 100 for t in times.values())
+    assert all(0 < t.low_ms <= t.median_ms <= t.high_ms and t.repetitions >= 10 for t in times.values())
     assert verdict.speedup == pytest.approx(times["eager"].median_ms / times["candidate"].median_ms)
     assert verdict.own_share is not None
     assert 0.0 < verdict.own_share <= 1.0
