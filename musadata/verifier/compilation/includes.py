@@ -4,14 +4,17 @@ The small headers and the emulator's declare in a few files what PyTorch and CUD
 known whatever is included. Which headers PyTorch's headers include is read from the installed PyTorch.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 
 import yaml
 
+from musadata.verifier.compilation.build_cache import build_once, cache_folder, hash_of
 from musadata.verifier.compilation.compile_errors import CompileError
+from musadata.verifier.compilation.computed_once import computed_once
 from musadata.verifier.compilation.diagnostics import Diagnostic, render_diagnostics
 from musadata.verifier.compilation.host_toolchain import find_toolchain
 from musadata.verifier.compilation.lexer import Kind, Token, split
@@ -25,6 +28,7 @@ _MAY_NAME = re.compile(rf"\b(?:{'|'.join(_HEADERS_OF)})\b")
 _HEADERS_OF_GROUP = {f"group{at}": declaring for at, declaring in enumerate(_HEADERS_OF.values())}
 _MACRO = re.compile(r"[A-Z][A-Z0-9_]*|pybind11")
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)
+_GRAPH = "includes.json"
 # What `load_inline` puts before sources.
 _IMPLICIT = {"cpp": ("torch/extension.h",), "cuda": ("torch/types.h", "cuda.h", "cuda_runtime.h")}
 
@@ -94,19 +98,32 @@ def _included_by(headers: frozenset[str]) -> frozenset[str]:
     """These headers and all that PyTorch's among them include, under whatever condition."""
     found, new = set(headers), set(headers)
     while new:
-        new = {include for header in new for include in _includes_of(header)} - found
+        new = {include for header in new for include in _included_directly().get(header, ())} - found
         found |= new
     return frozenset(found)
 
 
-@cache
-def _includes_of(header: str) -> frozenset[str]:
-    root = _header_folder()
-    for folder in (root, root / "torch/csrc/api/include"):
-        path = folder / header
-        if path.is_file():
-            return frozenset(_INCLUDE.findall(path.read_text(encoding="utf-8", errors="replace")))
-    return frozenset()
+@computed_once
+def _included_directly() -> dict[str, list[str]]:
+    """What each of PyTorch's headers includes: thousands of files, so they are read once for all processes."""
+
+    def read(folder: Path) -> None:
+        root, found = _header_folder(), dict[str, list[str]]()
+        for include in (root / "torch/csrc/api/include", root):  # the later one is searched first
+            for path in filter(_is_header, include.rglob("*")):
+                text = path.read_text(encoding="utf-8", errors="replace")
+                found[str(path.relative_to(include))] = _INCLUDE.findall(text)
+        (folder / _GRAPH).write_text(json.dumps(found), encoding="utf-8")
+
+    toolchain = find_toolchain()
+    key = hash_of(toolchain.torch_version, str(toolchain.torch_root), Path(__file__))
+    folder = build_once(cache_folder() / f"includes-{key}", read)
+    graph: dict[str, list[str]] = json.loads((folder / _GRAPH).read_text(encoding="utf-8"))
+    return graph
+
+
+def _is_header(path: Path) -> bool:
+    return path.suffix in (".h", ".hpp", ".cuh") and path.is_file()
 
 
 def _header_folder() -> Path:

@@ -158,7 +158,7 @@ def _ways(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain) -> Iterat
     pool of streams), with other types behind the same names, so it goes with the small headers only.
     """
     defines = sources.default_defines()
-    support = [str(build_support(nvcc.include_flags, nvcc.version))]
+    support = [str(build_support(tuple(nvcc.include_flags), nvcc.version))]
     whole = Prelude(_PRELUDE, include_folder())
     preludes = [(reduced_prelude.build_prelude(), reduced_prelude.FLAGS)] if reduced_prelude.suffices(sources) else []
     for prelude, flags in (*preludes, (whole, _FLAGS)):
