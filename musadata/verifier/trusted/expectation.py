@@ -2,10 +2,11 @@
 
 import hashlib
 import json
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from musadata.records import InputSpec
 from musadata.sandbox import Limits, Outcome, Sandbox
@@ -69,9 +70,14 @@ class ReferenceRunner:
         self._turns: dict[str, threading.Lock] = {}  # by key, so that each expectation is computed once
 
     def expect(
-        self, source: str, shape_sets: Sequence[Sequence[InputSpec]], plans: Sequence[InputSet], seed: int
+        self,
+        source: str,
+        shape_sets: Sequence[Sequence[InputSpec]],
+        plans: Sequence[InputSet],
+        seed: int,
+        seconds: float = math.inf,
     ) -> Expectation:
-        """The expected results for every planned input set.
+        """The expected results for every planned input set, within so many seconds of CPU time.
 
         Raises:
             BadReference: it fails, exceeds a limit, or returns nothing that can be compared.
@@ -83,7 +89,7 @@ class ReferenceRunner:
         with turn:
             found = self._recall(key)
             if found is None:
-                found = self._run(request)
+                found = self._run(request, seconds)
                 self._remember(key, found)
         return found
 
@@ -93,8 +99,9 @@ class ReferenceRunner:
                 self._cache.move_to_end(key)
             return self._cache.get(key)
 
-    def _run(self, request: dict[str, object]) -> Expectation:
-        outcome = self._sandbox.call(RUN_REFERENCE, request, limits=self._limits)
+    def _run(self, request: dict[str, object], seconds: float) -> Expectation:
+        limits = replace(self._limits, seconds=min(seconds, self._limits.seconds))
+        outcome = self._sandbox.call(RUN_REFERENCE, request, limits=limits)
         if not outcome.ok:
             what = f"{outcome.error_type}: {outcome.message}" if outcome.error_type else outcome.message
             raise BadReference(f"The reference does not run ({outcome.status}): {what}"[:400])
