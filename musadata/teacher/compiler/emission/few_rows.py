@@ -216,27 +216,14 @@ class _FewRows:
                 block.printer.rename = None
                 block.write(f"const {INDEX} rest = {rest};")
                 block.write(f"many_part[i] = load_eight({at}, rest, aligned);")
-            block.write("const unsigned (*words)[4] = reinterpret_cast<const unsigned (*)[4]>(many_part);")
-            with block.unrolled("i", 4):
-                for place, halves in (("2 * i", "lows"), ("2 * i + 1", "highs")):
-                    pairs = (f"{halves}(words[{one}][i], words[{one + 1}][i])" for one in (0, 2))
-                    block.write("multiply_fragments(")
-                    block.write(f"    sums[{place}], few_part, {', '.join(pairs)});")
+            block.paste("fragment_products")
 
     def _write_total(self) -> None:
         """Warps add up what they have by shared memory; a thread's fragments have eight neighbours of two places."""
         block, many, few = self.block, self.many, self.few
-        block.write(f"__shared__ float warp_sums[{_SHARING}][{self.rows}][{_LINES}];")
-        with block.unrolled("i", self.rows // 4), block.unrolled("j", 8):
-            block.write("warp_sums[warp][lane / 4 + i / 2 * 8][(lane % 4 * 2 + i % 2) * 8 + j] = sums[j][i];")
-        block.write("__syncthreads();")
+        block.paste("fragment_sums", warps=_SHARING, rows=self.rows, lines=_LINES)
         with block.scope(f"for (int at = threadIdx.x; at < {self.rows * _LINES}; at += {_SHARING * 32})"):
-            block.write(f"const {INDEX} {few.name} = first_few + at / {_LINES};")
-            block.write(f"const {INDEX} {many.name} = first_many + at % {_LINES};")
-            block.write("float sum = 0.0f;")
-            block.write("#pragma unroll")
-            line = f"sum += warp_sums[i][at / {_LINES}][at % {_LINES}];"
-            block.write(f"for (int i = 0; i < {_SHARING}; ++i) {line}")
+            block.paste("fragment_total", few=few.name, many=many.name, warps=_SHARING, lines=_LINES)
             self._write_results(f"{few.name} < {few.count} && {many.name} < {many.count}", "sum")
 
     def _write_along_depth(self, depth: str) -> None:

@@ -117,8 +117,14 @@ def emit_register_tiled(kernel: Kernel, tile: RegisterTile, hints: tuple[int, in
     block.write(f"float sums[{tile.thread_rows}][{tile.thread_cols}] = {{}};")
     depth = write_depth(block, kernel, (tile.rows, tile.cols))
     block.write()
+    row, col = _part("i", tile.thread_rows, tile.rows), _part("i", tile.thread_cols, tile.cols)
     write_slices(
-        block, tile, operands, depth, lambda: _multiply(block, tile), lambda operand: _put_away(block, tile, operand)
+        block,
+        tile,
+        operands,
+        depth,
+        lambda: block.paste("register_products", tile=tile, row=row, col=col),
+        lambda operand: _put_away(block, tile, operand),
     )
     block.write()
     _write_results(block, kernel, stage, tile, rows, cols)
@@ -140,13 +146,8 @@ def _write_positions(
     for operand in operands:
         size = f"[2][{tile.depth}][{operand.extent(tile) + _PADDING}]"
         block.write(f"__shared__ __align__(16) float {operand.side}_tile{size};")
-    block.write(f"const {INDEX} first_row = {row_block} * {tile.rows};")
-    block.write(f"const {INDEX} first_col = {col_block} * {tile.cols};")
     across = tile.cols // tile.thread_cols // 8
-    block.write("// A warp computes 4 x 8 rectangles, so that its reads from shared memory are few.")
-    block.write(f"const {INDEX} thread_row = (threadIdx.x / {32 * across} * 4 + threadIdx.x % 32 / 8) * 4;")
-    warp_col = f"threadIdx.x / 32 % {across} * 8 + " if across > 1 else ""
-    block.write(f"const {INDEX} thread_col = {f'({warp_col}threadIdx.x % 8)' if warp_col else 'threadIdx.x % 8'} * 4;")
+    block.paste("register_positions", tile=tile, across=across, row_block=row_block, col_block=col_block)
 
 
 def _put_away(block: Block, tile: RegisterTile, operand: Operand) -> None:
@@ -164,20 +165,6 @@ def _put_away(block: Block, tile: RegisterTile, operand: Operand) -> None:
 def _part(counter: str, share: int, extent: int) -> str:
     """The place of a thread's row or column `counter`: groups of four, spread evenly over the tile."""
     return f" + {counter}" if share == 4 else f" + {counter} / 4 * {extent * 4 // share} + {counter} % 4"
-
-
-def _multiply(block: Block, tile: RegisterTile) -> None:
-    """Add the products of the current slice: for each k a column of the left tile times a row of the right one."""
-    sides = (("left", "row", tile.thread_rows, tile.rows), ("right", "col", tile.thread_cols, tile.cols))
-    with block.unrolled("k", tile.depth):
-        block.write(f"float left[{tile.thread_rows}], right[{tile.thread_cols}];")
-        for side, line, share, extent in sides:
-            place = f"thread_{line}{_part('i', share, extent)}"
-            block.write("#pragma unroll")
-            block.write(f"for (int i = 0; i < {share}; ++i) {side}[i] = {side}_tile[current][k][{place}];")
-        with block.unrolled("i", tile.thread_rows):
-            block.write("#pragma unroll")
-            block.write(f"for (int j = 0; j < {tile.thread_cols}; ++j) sums[i][j] += left[i] * right[j];")
 
 
 def _write_results(

@@ -286,13 +286,9 @@ class _Work:
             row.write_exponentials(block, largest, top, total, unshifted)
         else:
             with _loops(block, _bounded(block, largest.axes), self.team):
-                current = block.fresh("current")
-                block.write(f"const {kind} {current} = {block.value(largest.value)};")
-                with block.scope(f"if ({current} > {top})"):
-                    block.write(f"{total} = {total} * {exp}({top} - {current}) + {one};")
-                    block.write(f"{top} = {current};")
-                with block.scope("else"):
-                    block.write(f"{total} += {current} == {top} ? {one} : {exp}({current} - {top});")
+                words = {"kind": kind, "top": top, "total": total, "exp": exp, "one": one}
+                current, value = block.fresh("current"), block.value(largest.value)
+                block.paste("online_softmax", current=current, value=value, **words)
         if self.team.collective:
             own = block.fresh("own_max")
             block.write(f"const {kind} {own} = {top};")

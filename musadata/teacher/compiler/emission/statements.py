@@ -6,6 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import chain
+from pathlib import Path
+
+import jinja2
+import yaml
 
 from musadata.teacher.compiler.emission.cpp import C_TYPES, Printer, reshaped
 from musadata.teacher.compiler.ir.index_formulas import Index, Opaque, Operation, Variable, divide, of, product
@@ -34,6 +38,9 @@ LONGEST_ASSIGNED = 80  # of a choice, whose operands get variables if it is long
 LONGEST_FORMULA = 48  # the same for index formulas
 LONGEST_QUOTIENT = 12  # the same for quotients inside of formulas
 INDEX = "int"
+_PARTS = yaml.safe_load((Path(__file__).parent / "templates" / "kernel_parts.yaml").read_text(encoding="utf-8"))
+_JINJA = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+PARTS = {name: _JINJA.from_string(text) for name, text in _PARTS.items()}
 ONE_STEP = " * 1"  # how far a window moves, in kernels that others share in which it moves farther
 _MOVING = frozenset(chain.from_iterable(SPATIAL_AXES.values()))
 _NUMBER = re.compile(r"\d+")
@@ -82,6 +89,11 @@ class Block:
 
     def write(self, line: str = "") -> None:
         self.lines.append("    " * self.depth + line if line else "")
+
+    def paste(self, part: str, **words: object) -> None:
+        """Write statements of `kernel_parts.yaml`."""
+        for line in PARTS[part].render(words).splitlines():
+            self.write(line)
 
     @contextmanager
     def scope(self, head: str) -> Iterator[None]:

@@ -112,7 +112,8 @@ class _OnTensorCores:
         block, tile, operands, wide = self.block, self.tile, self.operands, self.tile.cols > self.tile.rows
         shared = self._write_tiles()
         beside = along_x(block, self.stage, self.batch)
-        self._write_positions(*longest_first(*hints[1:], beside))
+        row_block, col_block = longest_first(*hints[1:], beside)
+        block.paste("tensor_core_positions", tile=tile, row_block=row_block, col_block=col_block)
         write_places(block, tile, operands)
         write_batch(block, self.batch, beside)
         write_phases(block, self.stage)
@@ -122,8 +123,8 @@ class _OnTensorCores:
         block.write()
         write_fetch(block, tile, operands, depth, self._place)
         block.write()
-        self._write_load()
-        self._write_loop(depth)
+        block.paste("tensor_core_load", tile=tile, fragments=self._fragments())
+        block.paste("tensor_core_loop", tile=tile, depth=depth, last=STAGES - 1, side=_SIDE)
         block.write()
         vectors = self._write_results()
         functions = load_functions(operands, copied=True)
@@ -159,88 +160,25 @@ class _OnTensorCores:
         extent = operand.extent(self.tile)
         return (extent, self.tile.depth) if operand.along_depth else (self.tile.depth, extent)
 
-    def _write_positions(self, row_block: str, col_block: str) -> None:
-        block, tile = self.block, self.tile
-        block.write(f"const {INDEX} first_row = {row_block} * {tile.rows};")
-        block.write(f"const {INDEX} first_col = {col_block} * {tile.cols};")
-        across = tile.cols // tile.warp_cols
-        block.write(f"const {INDEX} warp = threadIdx.x / 32, lane = threadIdx.x % 32;")
-        block.write(f"const {INDEX} warp_row = warp / {across} * {tile.warp_rows};")
-        block.write(f"const {INDEX} warp_col = warp % {across} * {tile.warp_cols};")
-
     def _place(self, operand: Operand, slice_number: str) -> str:
         """A thread's element i of a slice in shared memory."""
         k, line = operand.place(self.tile)
         outer, inner = (line, k) if operand.along_depth else (k, line)
         return f"{operand.side}_tile[{slice_number}][{outer}][swizzle({outer}, {inner})]"
 
-    def _write_load(self) -> None:
-        """The arrays for fragments, and the function that loads those at k: a lane names a line of eight elements."""
-        block = self.block
-        down, across = self.tile.warp_rows // _SIDE, self.tile.warp_cols // _SIDE
-        two = "[2]" if self.tile.ahead else ""
-        which = "; some are multiplied, others loaded" if two else ""
-        block.write(f"unsigned left{two}[{down}][4], right{two}[{across}][4];  // fragments of a warp{which}")
-        parameters = f"{INDEX} slice, {INDEX} k" + (f", {INDEX} to" if two else "")
-        block.write(f"const auto load = [&]({parameters}) {{")
-        block.depth += 1
-        for operand, line, counter, count in zip(
-            self.operands, ("warp_row", "warp_col"), "ij", (down, across), strict=True
-        ):
+    def _fragments(self) -> list[dict[str, object]]:
+        """How the fragments of each operand are loaded."""
+        counts, found = (self.tile.warp_rows // _SIDE, self.tile.warp_cols // _SIDE), []
+        for operand, line, counter, count in zip(self.operands, ("warp_row", "warp_col"), "ij", counts, strict=True):
             outer, inner = f"{line} + {counter} * {_SIDE}", "k"
             if not operand.along_depth:
                 outer, inner = inner, outer
             by_lines = operand.along_depth == (operand.side == "left")
             steps = ("lane % 16", "lane / 16 * 8") if by_lines else ("lane / 16 * 8 + lane % 8", "lane / 8 % 2 * 8")
-            place = f"[line][swizzle(line, {inner} + {steps[1]})]"
             function = "load_fragments" if operand.along_depth else "load_transposed"
-            target = f"{operand.side}{'[to]' if two else ''}[{counter}]"
-            with block.unrolled(counter, count):
-                block.write(f"const {INDEX} line = {outer} + {steps[0]};")
-                block.write(f"{function}({target}, &{operand.side}_tile[slice]{place});")
-        block.depth -= 1
-        block.write("};")
-
-    def _write_loop(self, depth: str) -> None:
-        """Along the depth, slice by slice, and in a slice by the depth of a fragment."""
-        block, tile, last = self.block, self.tile, STAGES - 1
-
-        def wait(what: str) -> None:
-            block.write(f"__pipeline_wait_prior({last - 1});  // {what} has arrived")
-            block.write("__syncthreads();  // for all threads, and nobody reads the slice before it any more")
-
-        if tile.ahead:
-            wait("the first slice")
-            block.write("load(0, 0, 0);")
-        with block.scope(f"for ({INDEX} start = 0, current = 0; start < {depth}; start += {tile.depth})"):
-            block.write(f"const {INDEX} next_slice = current == {last} ? 0 : current + 1;")
-            if not tile.ahead:
-                wait("the slice at start")
-            block.write("#pragma unroll")
-            with block.scope(f"for (int k = 0; k < {tile.depth}; k += {_SIDE})"):
-                if tile.ahead:
-                    block.write(f"const int now = k / {_SIDE} % 2;")
-                    with block.scope(f"if (k + {_SIDE} < {tile.depth})"):
-                        block.write(f"load(current, k + {_SIDE}, 1 - now);")
-                    with block.scope("else"):
-                        wait("the next slice")
-                        block.write("load(next_slice, 0, 1 - now);")
-                else:
-                    block.write("load(current, k);")
-                fetch = f"fetch(start + {last * tile.depth}, current == 0 ? {last} : current - 1);"
-                block.write(f"if (k == 0) {fetch}")
-                self._multiply("[now]" if tile.ahead else "")
-            block.write("current = next_slice;")
-        block.write("__pipeline_wait_prior(0);  // the zeros past the end, too")
-        block.write("__syncthreads();")
-
-    def _multiply(self, now: str) -> None:
-        """Add the products of the fragments that were loaded; the right ones hold twice eight columns."""
-        block, across = self.block, self.tile.fragments[1]
-        with block.unrolled("i", self.tile.fragments[0]), block.unrolled("j", across):
-            block.write("multiply_fragments(")
-            pair = f"right{now}[j / 2][j % 2 * 2], right{now}[j / 2][j % 2 * 2 + 1]"
-            block.write(f"    sums[i][j], left{now}[i], {pair});")
+            places = {"line": f"{outer} + {steps[0]}", "element": f"{inner} + {steps[1]}"}
+            found.append({"side": operand.side, "counter": counter, "count": count, "function": function, **places})
+        return found
 
     def _write_results(self) -> bool:
         """A warp's sums pass through shared memory, then a thread has eight neighbours of a row; whether it stores them
@@ -256,12 +194,7 @@ class _OnTensorCores:
             for test in tests[1:]:
                 block.write(f"whole = whole && {test};")
         with block.unrolled("i", tile.fragments[0]):
-            with block.unrolled("j", tile.fragments[1]):
-                for lower in (0, 1):
-                    line = f"&results[warp][lane / 4{' + 8' if lower else ''}][j * 8 + lane % 4 * 2]"
-                    block.write(f"*reinterpret_cast<float2*>({line}) =")
-                    block.write(f"    make_float2(sums[i][j][{2 * lower}], sums[i][j][{2 * lower + 1}]);")
-            block.write("__syncwarp();")
+            block.paste("tensor_core_sums", tile=tile)
             for axes, name in ((self.rows, row), (self.cols, col)):
                 block.name_flat(axes, name)
             self._write_lines(row, col, vectors)

@@ -200,8 +200,7 @@ class _Tiles:
         self.block.printer.rename = None
 
     def _multiply(self, kind: str, total: str) -> None:
-        with self.block.unrolled("k", self.side):
-            self.block.write(f"{total} += left_tile[threadIdx.y][k] * right_tile[k][threadIdx.x];")
+        self.block.paste("tile_products", side=self.side, total=total)
 
     @contextmanager
     def _each_result(self) -> Iterator[None]:
@@ -261,14 +260,9 @@ class _LongTiles(_Tiles):
         self._load_right((along, across), cols, depth, loaded)
 
     def _multiply(self, kind: str, total: str) -> None:
-        block = self.block
-        left, right = "left_tile[threadIdx.y{}][k]", "right_tile[k][threadIdx.x{}]"
-        shared, own = (right, left) if self.by_rows else (left, right)
-        with block.unrolled("k", TILE):
-            block.write(f"const {kind} factor = {shared.format('')};")
-            block.write("#pragma unroll")
-            step = own.format(f" + i * {TILE}")
-            block.write(f"for (int i = 0; i < {self.many}; ++i) {total} += factor * {step};")
+        own = "left_tile[threadIdx.y + i * {}][k]" if self.by_rows else "right_tile[k][threadIdx.x + i * {}]"
+        words = {"kind": kind, "total": total, "step": own.format(TILE), "many": self.many, "by_rows": self.by_rows}
+        self.block.paste("long_tile_products", side=TILE, **words)
 
 
 def write_results(block: Block, kernel: Kernel) -> None:

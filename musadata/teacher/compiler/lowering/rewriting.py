@@ -52,7 +52,7 @@ class Rewriting:
         if isinstance(part, Scalar):
             return self.value(part)
         if isinstance(part, tuple):
-            return tuple(map(self.part, part))
+            return tuple(self.part(item) for item in part)
         return map_atoms(part, self._new_atom) if isinstance(part, Index) else part
 
     def _new_atom(self, atom: object) -> Index | None:
