@@ -89,7 +89,7 @@ def _along_rows(facts: KernelFacts, way: Way) -> str:
         cols = last.extent.evaluate(sizes)
         if cols % block:
             rests.append(f"{_SECOND * number}{block} − {cols} % {block} = {block - cols % block}")
-    return say("grid_of_blocks", block=block, guard=way.guard, rests=", ".join(unique(rests))) if rests else ""
+    return say("grid_of_blocks", block=block, guard=way.guard, rests=" and ".join(unique(rests))) if rests else ""
 
 
 def bound_points(

@@ -186,7 +186,7 @@ def test_mistakes_with_tiles_are_those_of_the_answers_tiles(told, name):
     text = steps["error pre-analysis"]
     for inner, depth, rest in re.findall(r"(\d+) % (\d+) = (\d+) steps are left for the last slice", text):
         assert int(inner) % int(depth) == int(rest) > 0 and f"start += {depth}" in answer
-    assert ("in two places of shared memory in turn" in text) <= ("_tile[2][" in answer)
+    assert ("with two tiles of each operand in turn" in text) <= ("_tile[2][" in answer)
     assert ("takes keys in tiles" in text) == ("first_key" in answer)
 
 
