@@ -12,7 +12,7 @@ from musadata.syntax import parse
 from musadata.tasks.sizing.inputs_text import write_inputs
 from musadata.teacher.prompts import TEMPLATES_VERSION
 
-_MOST_SETS = 3  # of input shapes that a test draws
+_MOST_LONG = 2  # sets of input shapes with a long axis that a test draws beside two others
 _MOVES = re.compile(
     r"_?(t|view|_unsafe_view|unsafe_view|reshape|transpose|permute|squeeze|unsqueeze|expand|flip|roll|tril|triu|slice|select|"
     r"constant_pad_nd|(reflection|replication)_pad\dd|split(_with_sizes)?|unbind|stack|cat|clone|contiguous|detach|alias|"
@@ -55,7 +55,7 @@ _BLOCK = re.compile(r"^[ \t]*```[^`\n]*\n(.*?)^[ \t]*```[ \t]*$", re.MULTILINE |
 def write_unit_test(task: Task, traces: Sequence[Trace]) -> str:
     """A test on every set of input shapes, on values below zero and large ones where they matter, and on inputs with
     other strides."""
-    sets = sorted(dict.fromkeys(trace.inputs for trace in traces), key=_equal_sizes)[:_MOST_SETS] or [task.inputs]
+    sets = _choose_sets(list(dict.fromkeys(trace.inputs for trace in traces)) or [task.inputs])
     draws = [write_inputs(specs).replace("get_inputs", f"draw_inputs_{number}") for number, specs in enumerate(sets, 1)]
     tests = [_compare(number, specs) for number, specs in enumerate(sets, 1)]
     normal = [index for index, spec in enumerate(sets[-1]) if spec.kind == "normal" and "complex" not in spec.dtype]
@@ -76,6 +76,18 @@ def write_unit_test(task: Task, traces: Sequence[Trace]) -> str:
         draws="\n\n\n".join(draws),
         tests="".join(f"{test}\n\n\n" for test in tests),
     )
+
+
+def _choose_sets(sets: Sequence[tuple[InputSpec, ...]]) -> list[tuple[InputSpec, ...]]:
+    """Two sets in which sizes differ, and between them those with the longest axes: what is wrong from the second tile
+    or block on shows with these alone."""
+    first, *others = sorted(sets, key=_equal_sizes)
+    long = sorted(others[1:], key=_longest, reverse=True)[:_MOST_LONG]
+    return [first, *long, *others[:1]]
+
+
+def _longest(specs: Sequence[InputSpec]) -> int:
+    return max((side for spec in specs for side in spec.shape), default=0)
 
 
 def _compare(number: int, specs: Sequence[InputSpec]) -> str:

@@ -113,10 +113,11 @@ def test_what_only_moves_elements_is_compared_for_equality_and_on_unequal_sizes_
     )
     assert "TOLERANCE = 0.0  # elements are only moved" in text
     assert "TOLERANCE = 0.0001  # relative" in write_unit_test(task_of("softmax"), traces)
-    shapes = [(6, 6), (7, 7), (8, 8), (9, 5)]
+    shapes = [(6, 6), (7, 7), (8, 8), (300, 300), (9, 5)]
     sets = [tuple(dataclasses.replace(spec, shape=shape) for spec in first.inputs) for shape in shapes]
     text = write_unit_test(task_of("softmax"), [dataclasses.replace(first, inputs=specs) for specs in sets])
-    assert "(9, 5)" in text and "(8, 8)" not in text
+    drawn = re.findall(r"torch.randn\((\d+), ", text)
+    assert drawn == ["9", "300", "8", "6"]  # what shows from the second tile on is drawn too, between the others
 
 
 def test_a_formula_that_overflows_fails_on_large_values_which_are_only_asked_for_where_results_are_exact():
