@@ -143,12 +143,6 @@ def _linear(c: Call) -> Results:
     return _with_bias(c, product, -1)
 
 
-@rule("mv", "dot", "vdot")
-def _mv(c: Call) -> Results:
-    vector = "vec" if c.operator == "mv" else "tensor" if c.has("tensor") else "other"
-    return _matrix_vector_product(c, c.node.name, c.operand("self", MOST_INLINE), c.operand(vector, MOST_INLINE))
-
-
 @rule("convolution")
 def _convolution(c: Call) -> Results:
     convolution = _Convolution(c, c.operand("input"), c.operand("weight"))

@@ -287,15 +287,3 @@ def _or_nan(test: Scalar, one: Scalar, about_other: Scalar) -> Scalar:
     if not one.dtype.startswith("float"):
         return test
     return call("or", "bool", test, call("and", "bool", call("isnan", "bool", one), about_other))
-
-
-@rule("masked_fill")
-def _masked_fill(c: Call) -> Results:
-    source, mask = c.value("self"), c.value("mask")
-
-    def body(index: Indices) -> Scalar:
-        fill = c.scalar(c.node.arguments["value"], index, c.type.shape, c.dtype)
-        test = cast(mask.load(broadcast(index, mask.shape)), "bool")
-        return choose(test, fill, cast(source.load(broadcast(index, source.shape)), c.dtype))
-
-    return c.new(body, 1 + cost_of(source, mask))

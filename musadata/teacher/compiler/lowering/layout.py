@@ -291,20 +291,18 @@ def _repeat(c: Call) -> Results:
     return gathered(c, source, change, 1)
 
 
-@rule("slice_scatter", "select_scatter")
+@rule("slice_scatter")
 def _scatter_slice(c: Call) -> Results:
     source, patch = c.value("self"), c.value("src")
-    dim, select = c.dimension("dim", len(source.shape)), c.operator == "select_scatter"
-    start = _bound(c, "index" if select else "start", source.shape[dim])
+    dim = c.dimension("dim", len(source.shape))
+    start = _bound(c, "start", source.shape[dim])
     if int(c.number("step", 1)) != 1:
         raise Unsupported("slice_scatter with a step")
 
     def body(index: Indices) -> Scalar:
-        size = ONE if select else patch.shape[dim]
         place = index[dim] - start
-        inner = (*index[:dim], *index[dim + 1 :]) if select else replaced(index, dim, place)
-        value = cast(patch.load(inner), c.dtype)
-        for test in within(place, size):
+        value = cast(patch.load(replaced(index, dim, place)), c.dtype)
+        for test in within(place, patch.shape[dim]):
             value = Choose(c.dtype, test, value, source.load(index))
         return value
 
@@ -351,15 +349,3 @@ def _im2col(c: Call) -> Results:
         return guarded([*within(h, height), *within(w, width)], value, 0)
 
     return c.new(body, 4 + source.cost)
-
-
-@rule("diag_embed")
-def _diag_embed(c: Call) -> Results:
-    source = c.value("self")
-    if (int(c.number("offset")), int(c.number("dim1", -2)), int(c.number("dim2", -1))) != (0, -2, -1):
-        raise Unsupported("diag_embed off the main diagonal")
-
-    def body(index: Indices) -> Scalar:
-        return choose(Compare("bool", "==", index[-2], index[-1]), source.load(index[:-1]), 0)
-
-    return c.new(body, 1 + source.cost)
