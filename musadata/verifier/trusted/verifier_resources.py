@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -43,20 +43,35 @@ class Resources:
     _compiling: set[Future[Built]] = field(default_factory=set)
 
     def compile_ahead(self, source: str, ported: str) -> None:
-        """Start to compile what a candidate will most likely ask for. `ported` is the candidate as it will run."""
-        self._start_compiling(ported, self.backend.name, self.backend.compile)
-        if self.crosscheck is not None:
-            self._start_compiling(source, "emulator_crosscheck", self.crosscheck.compile)
+        """Start to compile what a candidate will most likely ask for. `ported` is the candidate as it will run. What
+        the emulator needs comes second: only the end of the verdict waits for it, and the device for the rest."""
+        first = self._start_compiling(ported, self.backend.name, self.backend.compile)
+        if self.crosscheck is None:
+            return
+        second = partial(self._start_compiling, source, "emulator_crosscheck", self.crosscheck.compile)
+        if not first:
+            second()
+            return
 
-    def _start_compiling(self, source: str, compiler: str, compile_sources: Compile) -> None:
-        called = named_in(source)
+        def go_on(done: Future[Built]) -> None:
+            if not done.cancelled():
+                with suppress(RuntimeError):  # the pool has been closed meanwhile
+                    second()
+
+        first[-1].add_done_callback(go_on)
+
+    def _start_compiling(self, source: str, compiler: str, compile_sources: Compile) -> list[Future[Built]]:
+        """What was begun now."""
+        called, begun = named_in(source), list[Future[Built]]()
         for sources in predict_sources(source):
             key = compiler, sources.digest()
             if key not in self._speculated and not check_native_code(sources.texts(), self.config.strict, called):
                 self._speculated.add(key)
                 compiling = self.pool.submit(compile_sources, sources)
+                begun.append(compiling)
                 self._compiling.add(compiling)
                 compiling.add_done_callback(self._compiling.discard)
+        return begun
 
     def await_compilers(self) -> None:
         """Wait for what is compiled ahead of nobody any more: a process that ends now would leave it half-built."""

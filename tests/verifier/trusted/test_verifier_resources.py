@@ -29,3 +29,27 @@ def test_the_end_waits_for_what_is_compiled_ahead(monkeypatch):
         assert started.wait(10)
         opened.await_compilers()
         assert done == sources[:1]  # what has not begun never does
+
+
+def test_what_only_the_cross_check_needs_is_compiled_after_what_the_device_waits_for(monkeypatch):
+    monkeypatch.setattr(verifier_resources, "predict_sources", lambda source: [from_load_inline("a", "int a();")])
+    monkeypatch.setattr(verifier_resources, "check_native_code", lambda texts, strict, called: ())
+    order, both = [], threading.Event()
+
+    def compile_first(some):
+        time.sleep(0.05)
+        order.append("device")
+
+    def compile_second(some):
+        order.append("cross-check")
+        both.set()
+
+    with ThreadPoolExecutor(4) as pool:
+        backend, crosscheck = (
+            SimpleNamespace(name="cuda", compile=compile_first),
+            SimpleNamespace(compile=compile_second),
+        )
+        opened = Resources(VerifierConfig(), backend, None, None, None, pool, None, crosscheck)  # type: ignore[arg-type]
+        opened.compile_ahead("", "")
+        assert both.wait(10)
+    assert order == ["device", "cross-check"]
