@@ -32,6 +32,7 @@ LENGTH_NAMES = re.compile(
     r"seq_?len|n_tokens|num_patches|context_length|^block_size$|^length$|^window$|(?:^|_)timesteps$"
 )
 MAX_INPUTS = 12
+FEW_CLASSES = 16  # there are at least as many, whatever their number is guessed to be
 GRID = (4, 6)  # sides of an image whose pixels are a sequence
 GRID_NAMES = re.compile(r"^(x_|input_|img_|image_|patch_|spatial_)?(size|hw|hw_shape|resolution|grid_size)$")
 MAX_SIDE, MAX_LENGTH, MAX_UNIFORM = 256, 512, 32
@@ -62,6 +63,9 @@ def guess_inputs(
                 for item, plain in zip(required, required_draws, strict=True)
             )
         )
+    classes = [_is_class(item.name, source) and not plain for item, plain in zip(required, required_draws, strict=True)]
+    if any(classes[1:]) and not classes[0]:
+        lists.insert(0, _with_classes(required, classes, width, source))
     if len(required) == 1:
         lists += [(Draw("randint", (3, 18), 16, "int64"),), (Draw("randint", (7,), 16, "int64"),)]
     else:
@@ -197,6 +201,22 @@ def draw_input(name: str, shape: tuple[int, ...], source: str) -> Draw:
     if MASK_NAMES.search(lowered) and len(shape) > 2 and _gets_dimensions(name, source):
         return Draw("rand", shape[:2])
     return Draw("rand" if MASK_NAMES.search(lowered) or between else "randn", shape)
+
+
+def _is_class(name: str, source: str) -> bool:
+    """Whether the code takes an input for the numbers of classes: as an index, or one-hot."""
+    cast = rf"\b{name}(?:\.\w+\([^()]*\))*\.long\(\)"
+    return re.search(rf"{cast}|one_hot\({name}\b|scatter_?\([^()]*\b{name}\b", source) is not None
+
+
+def _with_classes(required: list[inspect.Parameter], classes: list[bool], width: int, source: str) -> tuple[Draw, ...]:
+    """Rows of features, and the number of a class for each row."""
+    return tuple(
+        Draw("randint", (18,), min(width, FEW_CLASSES), "int64")
+        if is_class
+        else draw_input(item.name, (18, width), source)
+        for item, is_class in zip(required, classes, strict=True)
+    )
 
 
 def _gets_dimensions(name: str, source: str) -> bool:

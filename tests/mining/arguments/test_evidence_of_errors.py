@@ -166,6 +166,23 @@ def test_what_is_gathered_or_scattered_by_is_an_integer():
         assert "randint" in found.get("inputs", ["", ""])[1], found
 
 
+def test_what_is_cast_to_long_beside_features_is_the_number_of_a_class():
+    body = module(
+        "        self.c = nn.Linear(24, classes)",
+        "        hot = torch.zeros(x.size(0), self.c.out_features)\n"
+        "        hot.scatter_(1, target.view(-1, 1).long(), 1)\n        return self.c(x) * hot",
+        parameters=", classes",
+        inputs="x, target",
+    )
+    found = search(body)
+    assert "randint" in found.get("inputs", ["", ""])[1], found
+
+
+def test_an_axis_that_is_no_axis_becomes_one():
+    found = search(module("        self.c = nn.Softmax(dim=dim)", "        return self.c(x)", parameters=", dim"))
+    assert found.get("init") == ["1"]
+
+
 def test_an_argument_named_like_a_function_that_is_multiplied_is_a_number():
     body = module("        self.c = nn.Linear(24, 2 * f)", "        return self.c(x)", parameters=", f")
     assert search(body).get("init") == ["24"]

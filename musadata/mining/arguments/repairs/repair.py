@@ -21,6 +21,7 @@ WANTS_INTEGERS = re.compile(
     re.I,
 )
 WANTS_FLOATS = re.compile(r"not implemented for 'Long'|expected.*Float|must be floating|can only be .*floating", re.I)
+AXIS_REFUSED = re.compile(r"Dimension out of range \(expected to be in range of \[-?\d+, -?\d+\], but got (\d{2,})\)")
 WANTS_SHARES = re.compile(r"between 0 and 1|index out of range in self|input value should be", re.I)
 ABSENT_FIELD = re.compile(r"SimpleNamespace' object has no attribute '(\w+)'")
 ABSENT_KEY = re.compile(r"^KeyError: '(\w+)'")
@@ -73,6 +74,7 @@ def _changes_others(attempt: Attempt, other: Attempt, operands: Sequence[int]) -
 def _variants(attempt: Attempt, error: str, line: str, known: Parameters, operands: Sequence[int]) -> Iterator[Attempt]:
     yield from _choose_stated(attempt, error)
     yield from _give_classes(attempt, error)
+    yield from _give_axis(attempt, error)
     yield from _give_attributes(attempt, error, known)
     if "input too large" in error:
         yield from _smaller(attempt)
@@ -141,6 +143,15 @@ def _give_classes(attempt: Attempt, error: str) -> Iterator[Attempt]:
         got = tuple(map(int, re.findall(r"\d+", stated[1]))) if stated else draw.shape
         if draw.shape == got and len(got) > 1:
             yield with_draw(attempt, number, Draw("randint", (got[0], *got[2:]), got[1], "int64"))
+
+
+def _give_axis(attempt: Attempt, error: str) -> Iterator[Attempt]:
+    """The number of an axis, in place of a width."""
+    refused = AXIS_REFUSED.search(error)
+    for place, text in enumerate(attempt.init):
+        if refused and text == refused[1]:
+            for axis in ("1", "-1"):
+                yield replace(attempt, init=(*attempt.init[:place], axis, *attempt.init[place + 1 :]))
 
 
 def _smaller(attempt: Attempt) -> Iterator[Attempt]:
