@@ -9,16 +9,14 @@ from typing import Any
 
 from musadata.mining.arguments.annotations import Kind, read_annotation
 from musadata.mining.arguments.options import Values, find_options
+from musadata.mining.slicing.configuration_classes import CONFIGS
 
-# Attributes of tensors and modules: what has one of these is no configuration.
-CONFIGS = re.compile(
-    r"^\w*(config|configs|cfgs?|args|opt|opts|hparams?|hps?|params|conf|options|settings|flags|flgs|FLAGS)$"
-)
 REDUCTION = re.compile(r"\b(?:\w*reduction\w*|\w*ratio|r)\s*=\s*(8|16|32)\b")
 LAYER = re.compile(r"(torch\.)?nn\.(Conv|Linear|Embedding)\w*$")
 UNITS = 4  # of a bottleneck: with one alone, half of all of them compute nothing
 CHAINED = (ast.Attribute, ast.Subscript)
 ITERATING = ("zip", "enumerate", "reversed", "list", "tuple")
+# What has one of these is no configuration.
 OF_TENSORS_AND_MODULES = frozenset(
     {"shape", "dtype", "device", "ndim", "weight", "bias", "data", "T", "in_features", "out_features", "training"}
 )

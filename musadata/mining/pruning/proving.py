@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from musadata.dispatch import DispatchMode
+from musadata.gc_freeze import gc_frozen
 from musadata.mining.arguments.absent_packages import absent_packages
 from musadata.mining.arguments.attempt_execution import HELPERS, tensors
 from musadata.mining.arguments.attempts import Attempt
@@ -23,7 +24,6 @@ from musadata.mining.pruning.idle_methods import watch_entries, without_idle_met
 from musadata.mining.pruning.mentions import WORD
 from musadata.mining.pruning.survey import Survey, defined_names
 from musadata.mining.pruning.unused import drop_unused
-from musadata.mining.slicing.gc_freeze import gc_frozen
 from musadata.mining.slicing.parsing import first_line
 
 MAX_TRIALS = 80  # of references without some registrations and the like, first all of them, then halves

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from musadata.errors import Rejection
 from musadata.mining.slicing.callers import Callers
+from musadata.mining.slicing.configuration_classes import Configurations
 from musadata.mining.slicing.decorators import MODULE_BASES, is_kept
 from musadata.mining.slicing.definition_index import External, InternalModule, Meaning, PackageIndex, base_names
 from musadata.mining.slicing.dotted_names import dotted_name
@@ -66,6 +67,7 @@ class Slicer:
         self.index = index
         self.resolver = Resolver(index)
         self.callers = Callers(index)
+        self.configurations = Configurations(index)
 
     def module_classes(self, module: ParsedModule) -> list[Definition]:
         """The classes of a file that are `nn.Module`s with a `forward` of their own or inherited, in order."""

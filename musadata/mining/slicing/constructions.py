@@ -7,10 +7,11 @@ table of the repository in such a call is fixed in a subclass, so that it become
 import ast
 import builtins
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from musadata.mining.slicing.configuration_classes import Configuration
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.evidence import Example, called_name, read_examples
 from musadata.mining.slicing.parsing import Definition, ParsedModule, bound_names, parse_module
@@ -18,6 +19,7 @@ from musadata.mining.slicing.parsing import Definition, ParsedModule, bound_name
 EVIDENCE = "construction"
 SUFFIX = "__constructed"  # of the module that holds the subclass
 MAX_CONSTRUCTIONS = 3
+CONFIGURED = 10_000  # the number of a subclass that fixes configurations
 MAX_FIXED = 1  # each is searched on its own
 LARGE, SCALE = 128, 4  # numbers of an example from which on they are made smaller, and by how much
 KNOWN = frozenset({"torch", "nn", "F", "math", "partial"}) | frozenset(dir(builtins))
@@ -25,10 +27,17 @@ KNOWN = frozenset({"torch", "nn", "F", "math", "partial"}) | frozenset(dir(built
 
 @dataclass(frozen=True)
 class Constructions:
-    """`plain`: examples without names of the repository. `fixed`: subclasses that fix these, and other arguments."""
+    """How a class is constructed.
+
+    Attributes:
+        plain: examples without names of the repository.
+        fixed: subclasses that fix these, and other arguments.
+        mined: the examples with names of the repository, smallest first.
+    """
 
     plain: tuple[Example, ...]
     fixed: tuple[tuple[Definition, Example], ...]
+    mined: tuple[Example, ...] = ()
 
 
 def find_constructions(
@@ -70,7 +79,7 @@ def find_constructions(
     made = _fix(index, module, definition, Example((), tuple(parts.items())), len(mined)) if parts else None
     fixed += [made] if made is not None else []
     shown = sorted(plain, key=_weight) or sorted(_plain_elsewhere(index, definition, users), key=_weight)
-    return Constructions(tuple(shown[:MAX_CONSTRUCTIONS]), tuple(fixed))
+    return Constructions(tuple(shown[:MAX_CONSTRUCTIONS]), tuple(fixed), tuple(sorted(mined, key=_weight)))
 
 
 def _plain_elsewhere(index: PackageIndex, definition: Definition, users: Iterable[ParsedModule]) -> Iterator[Example]:
@@ -99,6 +108,27 @@ def _compose(
                 made = _fix(index, module, definition, _scaled(example, scale), 100 * number + scale, imports)
                 if made is not None:
                     yield made
+
+
+def configured(
+    index: PackageIndex,
+    module: ParsedModule,
+    definition: Definition,
+    arguments: Mapping[str, Configuration],
+    shown: Iterable[Example] = (),
+) -> Iterator[tuple[Definition, Example]]:
+    """Subclasses that fix arguments to configurations of the tree: with the other arguments of an example, and alone.
+
+    `shown`: examples of the class's own file.
+    """
+    given = {name: item.text for name, item in arguments.items()}
+    imports = tuple(dict.fromkeys(item.imported for item in arguments.values()))
+    for number, example in enumerate([*islice(shown, MAX_FIXED), Example()] if given else ()):
+        others = dict(zip(_parameters(definition), example.init, strict=False)) | dict(example.init_keywords)
+        whole = Example((), tuple((others | given).items()), evidence=EVIDENCE)
+        made = _fix(index, module, definition, whole, CONFIGURED + number, imports)
+        if made is not None:
+            yield made
 
 
 def _scaled(example: Example, scale: int) -> Example:
@@ -228,7 +258,7 @@ def _fix(
 ) -> tuple[Definition, Example] | None:
     """A subclass whose constructor fixes the arguments that name something of the repository.
 
-    `imports`: statements that bind these names; without them they are those of the file.
+    `imports`: statements that bind some of these names; all others are those of the file.
     """
     parameters = _parameters(definition)
     if len(example.init) > len(parameters):
@@ -241,7 +271,8 @@ def _fix(
     shown = [name for name in by_name if name not in mined]
     own = [*open_ones, *shown]
     given = ", ".join(f"{name}={mined.get(name, name)}" for name in [*open_ones, *by_name])
-    used = {name for text in mined.values() for name in _free(text) - KNOWN} if not imports else set()
+    bound = {name for line in imports for name in bound_names(ast.parse(line).body[0])}
+    used = {name for text in mined.values() for name in _free(text) - KNOWN} - bound
     names = sorted({definition.names[0], *used})
     leaf = module.name.rpartition(".")[2]
     lines = [*imports, f"from .{leaf} import {', '.join(names)}", "", ""]

@@ -12,7 +12,7 @@ import libcst as cst
 
 from musadata.errors import Rejection
 from musadata.mining.slicing.class_slicing import Slice, Slicer, Unsliceable
-from musadata.mining.slicing.constructions import find_constructions
+from musadata.mining.slicing.constructions import configured, find_constructions
 from musadata.mining.slicing.evidence import MAX_EXAMPLES, Example, docstring_examples
 from musadata.mining.slicing.hints import constructor_hints
 from musadata.mining.slicing.imports import forbidden_imports
@@ -77,6 +77,12 @@ def draft_class(
     if unpacked is not None:
         with suppress(Rejection):
             return _draft_variant(source, slicer, definition, unpacked, constructions.plain, sandbox)
+    fitting = slicer.configurations.arguments(module, definition)
+    for made, example in configured(slicer.index, module, definition, fitting, constructions.mined):
+        try:
+            return _draft_variant(source, slicer, definition, made, [example], sandbox)
+        except Rejection as error:
+            first = error if first.reason == "needs_configuration" else first  # which it has now
     problem = source.dependencies.problem(first.detail) if first.reason == "needs_package" else ""
     return reject_draft(first.reason, f"{first.detail} ({problem})" if problem else first.detail, where)
 

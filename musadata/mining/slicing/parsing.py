@@ -9,10 +9,10 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TypeGuard
 
+from musadata.gc_freeze import gc_frozen
 from musadata.mining.slicing.decorators import is_kept
 from musadata.mining.slicing.effects import changed_names
 from musadata.mining.slicing.einops import FUNCTIONS, LAYERS, call_name
-from musadata.mining.slicing.gc_freeze import gc_frozen
 from musadata.mining.slicing.known_conditions import known_answer, live_statements
 
 AVAILABLE = frozenset(sys.stdlib_module_names | {"torch", "numpy"})  # what a reference may import

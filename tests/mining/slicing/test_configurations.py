@@ -1,5 +1,12 @@
 """Configurations that a module of their own fills, statement by statement."""
 
+import pytest
+
+from musadata.mining.slicing.class_slicing import Slicer
+from musadata.mining.slicing.constructions import configured, find_constructions
+from musadata.mining.slicing.definition_index import PackageIndex
+from musadata.mining.slicing.drafting import write_slice
+from musadata.sources.trees import MemoryTree
 from tests.mining.slicing.test_slicing import cut, run
 
 CONFIG = """
@@ -39,3 +46,73 @@ def test_what_fills_a_configuration_keeps_its_order():
     text = cut({"cfg/__init__.py": "", "cfg/config.py": CONFIG, "net.py": NET}, "net.py", "Net")
     assert run(text)["Model"]().linear.weight.shape == (36, 9)
     assert "__file__" not in text
+
+
+OPTIONS = """
+class Bits:
+    def __init__(self, width):
+        self.width = width
+
+class Options:
+    def __init__(self, large=False):
+        self.bits = Bits(12)
+        if large:
+            self.bits = Bits(48)
+
+class Needy:
+    def __init__(self, path):
+        self.bits = path
+"""
+TABLE = "import torch\n\nclass Layer(torch.nn.Module):\n    bits = None\n\nnet_config = {'width': 12, 'depth': 2}\n"
+ATTRIBUTE = """
+from torch import nn
+
+class Inner(nn.Module):
+    def __init__(self, dim, cfg=None):
+        super().__init__()
+        self.linear = nn.Linear(dim, cfg.bits.width)
+
+class Outer(nn.Module):
+    def __init__(self, dim, cfg=None):
+        super().__init__()
+        self.inner = Inner(dim, cfg=cfg)
+        self.linear = self.inner.linear
+
+    def forward(self, x):
+        return self.linear(x)
+"""
+BY_KEY = ATTRIBUTE.replace("cfg.bits.width", "cfg['width']")
+
+
+@pytest.mark.parametrize(("reading", "text"), [(ATTRIBUTE, "Options()"), (BY_KEY, "net_config")])
+def test_a_configuration_of_the_tree_that_sets_all_that_is_read_is_an_argument(reading, text):
+    files = {"tools/options.py": OPTIONS, "tools/table.py": TABLE, "pkg/net.py": reading}
+    slicer = Slicer(PackageIndex(MemoryTree({path: item.encode() for path, item in files.items()})))
+    module = slicer.index.parse("pkg/net.py")
+    outer = next(item for item in slicer.module_classes(module) if item.names[0] == "Outer")
+    found = slicer.configurations.arguments(module, outer)
+    assert [item.text for item in found.values()] == [text]
+    [(made, _)] = configured(slicer.index, module, outer, found)
+    model = run(write_slice(slicer, made)[0])["Model"](5)
+    assert model.linear.weight.shape == (12, 5)
+
+
+def test_a_configuration_that_lacks_what_is_read_is_none():
+    files = {"options.py": OPTIONS, "net.py": ATTRIBUTE.replace("cfg.bits.width", "cfg.bits.width + cfg.more")}
+    slicer = Slicer(PackageIndex(MemoryTree({path: item.encode() for path, item in files.items()})))
+    module = slicer.index.parse("net.py")
+    assert not any(slicer.configurations.arguments(module, item) for item in slicer.module_classes(module))
+
+
+def test_the_other_arguments_of_a_configured_class_are_those_of_an_example():
+    shown = "\n\ndef build(cfg=None):\n    return Outer(dim=SIZES[0], cfg=cfg)\n\nSIZES = [7]\n"
+    files = {"options.py": OPTIONS, "net.py": ATTRIBUTE + shown}
+    slicer = Slicer(PackageIndex(MemoryTree({path: item.encode() for path, item in files.items()})))
+    module = slicer.index.parse("net.py")
+    outer = next(item for item in slicer.module_classes(module) if item.names[0] == "Outer")
+    mined = find_constructions(slicer.index, module, outer).mined
+    made = [
+        item
+        for item, _ in configured(slicer.index, module, outer, slicer.configurations.arguments(module, outer), mined)
+    ]
+    assert run(write_slice(slicer, made[0])[0])["Model"]().linear.weight.shape == (12, 7)

@@ -1,0 +1,150 @@
+"""Configurations that a repository defines: classes that need no arguments, and objects and tables of a file.
+
+`def __init__(self, dim, cfg=None)` reads `cfg.BIT_TYPE`, whose value no guess finds; `class Config` elsewhere in the
+tree sets all that is read.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from musadata.mining.slicing.definition_index import PackageIndex, module_name
+from musadata.mining.slicing.dotted_names import last_name
+from musadata.mining.slicing.parsing import Definition, ParsedModule, bound_names
+from musadata.sources.protocol import UnreadableFile
+from musadata.sources.trees import decode_source
+
+CONFIGS = re.compile(
+    r"^\w*(config|configs|cfgs?|args|opt|opts|hparams?|hps?|params|conf|options|settings|flags|flgs|FLAGS)$"
+)
+MAX_FILES = 500  # read in search of configurations, in one tree
+WORDS = r"(?:config|cfg|arg|opt|hparam|hp|param|conf|setting|flag)\w*"
+DEFINED = re.compile(
+    rf"^(?:class +\w*{WORDS}\b|\w*{WORDS} *(?::[^=\n]+)?= *(?:\{{|[\w.]+\())", re.IGNORECASE | re.MULTILINE
+)
+OF_DICTIONARIES = frozenset(dir(dict))
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """An expression that makes a configuration, the import that it needs, and the attributes or keys that are set."""
+
+    text: str
+    imported: str
+    names: frozenset[str]
+    by_key: bool = False
+    by_attribute: bool = True
+
+
+class Configurations:
+    """Finds configurations of a tree; keeps those of every file."""
+
+    def __init__(self, index: PackageIndex):
+        self._index = index
+        self._found: list[Configuration] | None = None
+
+    def arguments(self, module: ParsedModule, definition: Definition) -> dict[str, Configuration]:
+        """For each argument of a constructor that is named like a configuration: one that sets all that is read.
+
+        An argument of which the class reads nothing is handed on: then it is what the other classes of the file read.
+        """
+        made: dict[str, Configuration] = {}
+        for name in [name for name in _own_parameters(definition) if CONFIGS.match(name)]:
+            read = _reads(definition.node, name)
+            if not any(read):
+                reads = [_reads(item.node, name) for item in module.classes()]
+                read = (set().union(*(own[0] for own in reads)), set().union(*(own[1] for own in reads)))
+            fitting = [item for item in self._all() if _sets(item, *read)] if any(read) else []
+            made |= {name: fitting[0]} if fitting else {}
+        return made
+
+    def _all(self) -> list[Configuration]:
+        if self._found is None:
+            self._found = []
+            for path in [path for path in self._index.tree.paths() if path.endswith(".py")][:MAX_FILES]:
+                with suppress(UnreadableFile, SyntaxError, ValueError, RecursionError, MemoryError):
+                    if DEFINED.search(decode_source(self._index.tree.read(path))):
+                        self._found += _configurations(self._index.parse(path), module_name(path))
+        return self._found
+
+
+def _own_parameters(definition: Definition) -> list[str]:
+    for node in getattr(definition.node, "body", ()):
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__":
+            return [item.arg for item in (*node.args.args[1:], *node.args.kwonlyargs)]
+    return []
+
+
+def _reads(owner: ast.AST, name: str) -> tuple[set[str], set[str]]:
+    """The attributes and the keys that are read from a name, or from an attribute of `self` of this name."""
+    attributes: set[str] = set()
+    keys: set[str] = set()
+    for node in ast.walk(owner):
+        if isinstance(node, ast.Attribute) and _is_named(node.value, name):
+            attributes.add(node.attr)
+        elif isinstance(node, ast.Subscript) and _is_named(node.value, name) and isinstance(node.slice, ast.Constant):
+            keys.add(str(node.slice.value))
+    return attributes, keys
+
+
+def _is_named(node: ast.expr, name: str) -> bool:
+    return isinstance(node, (ast.Name, ast.Attribute)) and ast.unparse(node) in (name, f"self.{name}")
+
+
+def _sets(found: Configuration, attributes: set[str], keys: set[str]) -> bool:
+    """Whether a configuration sets everything that is read."""
+    if (keys and not found.by_key) or (attributes - OF_DICTIONARIES and not found.by_attribute):
+        return False
+    return keys | (attributes - OF_DICTIONARIES if found.by_key else attributes) <= found.names
+
+
+def _configurations(module: ParsedModule, place: str) -> Iterator[Configuration]:
+    """The configurations of one file."""
+    for name, binding in module.bindings.items():
+        if not isinstance(binding, Definition) or not re.search(WORDS, name, re.IGNORECASE):
+            continue
+        imported = f"from {place} import {name}"
+        value = getattr(binding.node, "value", None)
+        if isinstance(binding.node, ast.ClassDef):
+            names = _attributes_of(binding.node)
+            if names:
+                yield Configuration(f"{name}()", imported, names)
+        elif isinstance(value, ast.Dict):
+            yield Configuration(name, imported, _keys_of(value), by_key=True, by_attribute=False)
+        elif isinstance(value, ast.Call):
+            yield from _object_of(name, imported, value)
+
+
+def _object_of(name: str, imported: str, call: ast.Call) -> Iterator[Configuration]:
+    """The configuration that `dict(a=1)`, `Namespace(a=1)` or `EasyDict({"a": 1})` makes."""
+    names = frozenset(item.arg for item in call.keywords if item.arg)
+    names |= _keys_of(call.args[0]) if len(call.args) == 1 and isinstance(call.args[0], ast.Dict) else frozenset()
+    made = last_name(call.func)
+    if names and made:
+        is_dictionary = "dict" in made.lower()
+        yield Configuration(name, imported, names, by_key=is_dictionary, by_attribute=made != "dict")
+
+
+def _keys_of(table: ast.Dict) -> frozenset[str]:
+    return frozenset(key.value for key in table.keys if isinstance(key, ast.Constant) and isinstance(key.value, str))
+
+
+def _attributes_of(node: ast.ClassDef) -> frozenset[str]:
+    """What an instance made without arguments has; nothing of a class that takes some, or that holds layers."""
+    methods = {item.name: item for item in node.body if isinstance(item, ast.FunctionDef)}
+    fields = [item for item in node.body if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)]
+    is_dataclass = any("dataclass" in ast.unparse(item) for item in node.decorator_list)
+    arguments = methods["__init__"].args if "__init__" in methods else None
+    needed = is_dataclass and any(item.value is None for item in fields)
+    if arguments is not None:
+        needed = len(arguments.args) - 1 > len(arguments.defaults) or None in arguments.kw_defaults
+    if needed or any("Module" in ast.unparse(base) for base in node.bases):
+        return frozenset()
+    found = {item.target.id for item in fields if item.value is not None and isinstance(item.target, ast.Name)}
+    found |= {name for item in node.body if isinstance(item, ast.Assign) for name in bound_names(item)}
+    for item in ast.walk(methods["__init__"]) if "__init__" in methods else ():
+        if isinstance(item, ast.Attribute) and isinstance(item.ctx, ast.Store) and _is_named(item.value, "self"):
+            found.add(item.attr)
+    return frozenset(name for name in (*found, *methods) if not name.startswith("__"))
