@@ -11,10 +11,10 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from functools import cache, update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from musadata.computed_once import ComputedOnce
 from musadata.config import (
     BackendType,
     Config,
@@ -48,28 +48,12 @@ DEVICE_BACKENDS = (BackendType.CUDA, BackendType.MUSA)
 
 ALLOCATIONS = 20_000  # between two looks of the garbage collector
 
-P = ParamSpec("P")
-R = TypeVar("R")
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 _open = ExitStack()
-_opening = threading.RLock()
 _answering = threading.Lock()
 _teachers: list["Teacher"] = []
-
-
-class OpenedOnce(Generic[P, R]):
-    """`functools.cache` for what must not be open twice: of threads that ask at once, the later ones wait."""
-
-    def __init__(self, opening: Callable[P, R]):
-        cached = cache(opening)
-        self.cache_clear, self.cache_info = cached.cache_clear, cached.cache_info
-        self._cached: Callable[P, R] = cached
-        update_wrapper(self, opening)
-
-    def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
-        with _opening:
-            return self._cached(*arguments, **named)
 
 
 def collect_rarely() -> None:
@@ -86,14 +70,14 @@ def close() -> None:
 atexit.register(close)
 
 
-@OpenedOnce
+@ComputedOnce
 def source(config: SourceConfig, seed: int) -> "Source":
     from musadata.sources import open_source
 
     return open_source(config, seed)
 
 
-@OpenedOnce
+@ComputedOnce
 def miner(config: SourceConfig, seed: int) -> "Miner":
     """What turns a source's units into drafts."""
     from musadata.mining.miner import Miner
@@ -101,7 +85,7 @@ def miner(config: SourceConfig, seed: int) -> "Miner":
     return Miner(source(config, seed))
 
 
-@OpenedOnce
+@ComputedOnce
 def probing() -> "Sandbox":
     """A warm sandbox for drafts, with all imported that probing needs: no fork pays for it again."""
     from musadata.tasks import probe
@@ -109,7 +93,7 @@ def probing() -> "Sandbox":
     return _warm(probe.PRELOAD, "musadata.mining.search:warm_up")
 
 
-@OpenedOnce
+@ComputedOnce
 def references(teacher: TeacherType) -> "Sandbox":
     """A warm sandbox for references: tracing, a compiling teacher and the verifier share it, to hold torch once.
 
@@ -134,7 +118,7 @@ def _warm(preload: tuple[str, ...], setup: str | None = None) -> "Sandbox":
     return _open.enter_context(Sandbox(tuple(dict.fromkeys(preload)), setup=setup))
 
 
-@OpenedOnce
+@ComputedOnce
 def verifier(config: VerifierConfig, teacher: TeacherType) -> "Verifier":
     """The verifier, its backend loaded."""
     from musadata.verifier import Verifier
@@ -142,7 +126,7 @@ def verifier(config: VerifierConfig, teacher: TeacherType) -> "Verifier":
     return _open.enter_context(Verifier(config, references(teacher)))
 
 
-@OpenedOnce
+@ComputedOnce
 def teacher(config: Config, corpus: str) -> "Teacher":
     """The teacher, kept open for all shards of this process. The workers of this machine share its limits."""
     from musadata.teacher import open_panel, open_teacher
@@ -160,7 +144,7 @@ def teacher(config: Config, corpus: str) -> "Teacher":
     return opened
 
 
-@OpenedOnce
+@ComputedOnce
 def mutant_maker(config: Config, corpus: str) -> "CompilerTeacher":
     """What seeds faults, whoever the teacher is."""
     from musadata.teacher.compiler_teacher import CompilerTeacher
@@ -233,24 +217,24 @@ def shards_at_once(config: Config) -> int:
     return min(concurrency(config), MOST_SHARDS) if is_remote(config.teacher) else 1
 
 
-@OpenedOnce
+@ComputedOnce
 def asking_threads(count: int) -> ThreadPoolExecutor | None:
     """The threads in which this process asks a server, for all of its shards."""
     return ThreadPoolExecutor(count, "ask") if count > 1 else None
 
 
-def one_at_a_time(function: Callable[[Item], R]) -> Callable[[Item], R]:
+def one_at_a_time(function: Callable[[Item], Result]) -> Callable[[Item], Result]:
     """The same, for one thread of this process at a time: a teacher in this process answers one question after the
     other."""
 
-    def call(item: Item) -> R:
+    def call(item: Item) -> Result:
         with _answering:
             return function(item)
 
     return call
 
 
-@OpenedOnce
+@ComputedOnce
 def executing_threads(workers: int) -> ThreadPoolExecutor:
     """The threads in which this process runs foreign code in a sandbox for a stage that asks a server, in the order in
     which its shards hand it over. Threads of each shard that waited for their turn let a shard's first task wait for
@@ -264,13 +248,13 @@ def verdicts_at_once(config: VerifierConfig, workers: int) -> int:
     return max(2, len(os.sched_getaffinity(0)) // workers) if config.backend in DEVICE_BACKENDS else 2
 
 
-@OpenedOnce
+@ComputedOnce
 def judging(at_once: int) -> threading.BoundedSemaphore:
     """The right to judge a candidate, for the threads of all shards."""
     return threading.BoundedSemaphore(at_once)
 
 
-@OpenedOnce
+@ComputedOnce
 def journal(corpus: str, stage: str, name: str) -> Journal:
     """One of a stage's journals, for all shards. Those that older versions wrote below shards are read too."""
     return _open.enter_context(Journal(join(corpus, "_journal", stage), name))
@@ -306,7 +290,7 @@ def _prices(config: Config) -> dict[str, TeacherConfig]:
     return {name_of(one): one for one in (config.teacher, *config.teachers)} if is_remote(config.teacher) else {}
 
 
-@OpenedOnce
+@ComputedOnce
 def request_budget(config: RequestsConfig, corpus: str) -> "ledger.Budget":
     """What may be spent on a corpus, by all stages together."""
     return ledger.Budget(config, [journal(corpus, stage, ledger.NAME) for stage in ASKING_STAGES])

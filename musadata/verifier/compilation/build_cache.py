@@ -12,9 +12,9 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from musadata.computed_once import ComputedOnce
 from musadata.errors import MACHINE_ERRORS, MusadataError, Outage
 from musadata.verifier.compilation.compile_errors import CompileError, Unsupported
-from musadata.verifier.compilation.computed_once import computed_once
 
 _LIBRARY = "candidate.so"
 _REFUSAL = "refused.json"
@@ -131,7 +131,7 @@ def _is_free(partial: Path) -> bool:
     return True
 
 
-@computed_once
+@ComputedOnce
 def hash_code(*parts: str | Path) -> str:
     """Hash of `parts` and of this package's code, which all decide what a library is; read once, not for each."""
     return hash_of(*parts, Path(__file__).parent)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import yaml
 
+from musadata.computed_once import ComputedOnce
 from musadata.verifier.compilation.build_cache import build_once, cache_folder, hash_of
 from musadata.verifier.compilation.compile_errors import CompileError
-from musadata.verifier.compilation.computed_once import computed_once
 from musadata.verifier.compilation.diagnostics import Diagnostic, render_diagnostics
 from musadata.verifier.compilation.host_toolchain import find_toolchain
 from musadata.verifier.compilation.lexer import Kind, Token, split
@@ -103,7 +103,7 @@ def _included_by(headers: frozenset[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-@computed_once
+@ComputedOnce
 def _included_directly() -> dict[str, list[str]]:
     """What each of PyTorch's headers includes: thousands of files, so they are read once for all processes."""
 

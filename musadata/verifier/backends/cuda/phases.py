@@ -22,9 +22,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from musadata.computed_once import ComputedOnce
 from musadata.errors import MusadataError
 from musadata.verifier.compilation.build_cache import build_once, cache_folder, hash_of
-from musadata.verifier.compilation.computed_once import computed_once
 from musadata.verifier.compilation.contained_run import CompileLimits, run_contained
 from musadata.verifier.compilation.host_toolchain import Toolchain
 from musadata.verifier.compilation.precompile import precompile
@@ -61,7 +61,7 @@ class Prelude:
     unused: tuple[str, ...] = ()
 
 
-@computed_once
+@ComputedOnce
 def share_phases(toolchain: Toolchain, nvcc: str, command: tuple[str, ...], prelude: Prelude) -> Path | None:
     """The script that does to a file without the prelude what `command` does to one that begins with it.
 

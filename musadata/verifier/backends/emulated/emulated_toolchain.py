@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from musadata.computed_once import ComputedOnce
 from musadata.verifier.backends.torch_abi.bridge import build_bridge, build_support, include_folder
 from musadata.verifier.compilation.build_cache import build_once, cache_folder, hash_of
-from musadata.verifier.compilation.computed_once import computed_once
 from musadata.verifier.compilation.header_folder import build_header_folder
 from musadata.verifier.compilation.host_toolchain import (
     Toolchain,
@@ -73,7 +73,7 @@ def cuda_headers() -> Path:
     return build_header_folder("emulator_headers", _INCLUDE)
 
 
-@computed_once
+@ComputedOnce
 def build_libraries() -> Libraries:
     """The emulator's libraries, built if this machine does not have them yet.
 
@@ -115,7 +115,7 @@ def _sources(part: str) -> list[Path]:
     return sorted((_CSRC / part).glob("*.cpp"), key=lambda path: -path.stat().st_size)
 
 
-@computed_once
+@ComputedOnce
 def build_headers(
     defines: tuple[str, ...],
     lines: bool = False,

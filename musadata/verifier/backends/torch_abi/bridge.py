@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from musadata.computed_once import ComputedOnce
 from musadata.verifier.compilation.build_cache import build_once, cache_folder, hash_of
-from musadata.verifier.compilation.computed_once import computed_once
 from musadata.verifier.compilation.header_folder import build_header_folder
 from musadata.verifier.compilation.host_toolchain import Toolchain, compile_objects, find_toolchain, run_tool
 
@@ -50,7 +50,7 @@ def build_bridge(toolchain: Toolchain | None = None) -> Path:
     return folder / f"{_MODULE}.so"
 
 
-@computed_once
+@ComputedOnce
 def build_support(cuda_flags: tuple[str, ...], cuda: str | Path, toolchain: Toolchain | None = None) -> Path:
     """Path of the object file that every candidate is linked with: the headers' parts that are no templates.
 

@@ -5,13 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from musadata.verifier.compilation.computed_once import computed_once
+from musadata.computed_once import ComputedOnce
 
 
 def test_threads_that_ask_at_once_get_what_the_first_has_computed():
     calls, begun = [], threading.Barrier(8)
 
-    @computed_once
+    @ComputedOnce
     def double(number: int) -> int:
         calls.append(number)
         return 2 * number
@@ -28,7 +28,7 @@ def test_threads_that_ask_at_once_get_what_the_first_has_computed():
 def test_what_has_failed_is_tried_again():
     answers = iter([ValueError("once"), 3])
 
-    @computed_once
+    @ComputedOnce
     def fail_once() -> int:
         answer = next(answers)
         if isinstance(answer, Exception):
