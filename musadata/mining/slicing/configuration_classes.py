@@ -24,6 +24,7 @@ WORDS = r"(?:config|cfg|arg|opt|hparam|hp|param|conf|setting|flag)\w*"
 DEFINED = re.compile(
     rf"^(?:class +\w*{WORDS}\b|\w*{WORDS} *(?::[^=\n]+)?= *(?:\{{|[\w.]+\())", re.IGNORECASE | re.MULTILINE
 )
+PLAIN_BASES = frozenset({"object", "dict", "SimpleNamespace", "types.SimpleNamespace"})
 OF_DICTIONARIES = frozenset(dir(dict))
 
 
@@ -132,7 +133,7 @@ def _keys_of(table: ast.Dict) -> frozenset[str]:
 
 
 def _attributes_of(node: ast.ClassDef) -> frozenset[str]:
-    """What an instance made without arguments has; nothing of a class that takes some, or that holds layers."""
+    """What an instance made without arguments has; nothing of a class that may take some, or that holds layers."""
     methods = {item.name: item for item in node.body if isinstance(item, ast.FunctionDef)}
     fields = [item for item in node.body if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)]
     is_dataclass = any("dataclass" in ast.unparse(item) for item in node.decorator_list)
@@ -140,7 +141,9 @@ def _attributes_of(node: ast.ClassDef) -> frozenset[str]:
     needed = is_dataclass and any(item.value is None for item in fields)
     if arguments is not None:
         needed = len(arguments.args) - 1 > len(arguments.defaults) or None in arguments.kw_defaults
-    if needed or any("Module" in ast.unparse(base) for base in node.bases):
+    bases = {ast.unparse(base) for base in node.bases}
+    inherits = arguments is None and not bases <= PLAIN_BASES  # a constructor, perhaps
+    if needed or inherits or any("Module" in base for base in bases):
         return frozenset()
     found = {item.target.id for item in fields if item.value is not None and isinstance(item.target, ast.Name)}
     found |= {name for item in node.body if isinstance(item, ast.Assign) for name in bound_names(item)}

@@ -53,15 +53,18 @@ class Bits:
     def __init__(self, width):
         self.width = width
 
+class Needy:
+    def __init__(self, path):
+        self.bits = path
+
+class NeedyOptions(Needy):
+    bits = Bits(96)
+
 class Options:
     def __init__(self, large=False):
         self.bits = Bits(12)
         if large:
             self.bits = Bits(48)
-
-class Needy:
-    def __init__(self, path):
-        self.bits = path
 """
 TABLE = "import torch\n\nclass Layer(torch.nn.Module):\n    bits = None\n\nnet_config = {'width': 12, 'depth': 2}\n"
 ATTRIBUTE = """
