@@ -49,8 +49,8 @@ def bound_results(facts: KernelFacts) -> str:
     guard = f"`if ({way.guard}) return;`" if way.guard else "`column < total`" if columns else ""
     if way.loops:
         ends = next((text.split("; ")[1] for text in way.places() if text.startswith("for")), "")
-        guard = f"the loop's `{ends}`" if ends else "the end of the loop"
-    return bound_points(total, other, out, each, guard, "warps" if way.team > 1 else "threads")
+        guard = f"`{ends}`" if ends else "its condition"
+    return bound_points(total, other, out, each, guard, "warps" if way.team > 1 else "threads", way.loops)
 
 
 def _fours(way: Way, total: int, other: int) -> str:
@@ -93,20 +93,28 @@ def _along_rows(facts: KernelFacts, way: Way) -> str:
 
 
 def bound_points(
-    total: int, other: int, out: str, block: int = THREADS, guard: str = "`i < total`", unit: str = "threads"
+    total: int,
+    other: int,
+    out: str,
+    block: int = THREADS,
+    guard: str = "`i < total`",
+    unit: str = "threads",
+    loops: bool = False,
 ) -> str:
     """Whether points fill whole blocks in one set of shapes, in both or in none. They are elements of `out`, or have
-    inner loops where that is empty. `guard` is what keeps a thread or a warp past the end from storing."""
+    inner loops where that is empty. `guard` is what keeps a thread or a warp past the end from storing, or the
+    condition of a loop over points: without that none would end, whatever the size."""
     rest, last = total % block, other % block
     told = {"total": total, "other": other, "block": block, "rest": rest, "last": last}
     told |= {"idle": block - rest, "spare": block - last}
     words = {"what": f"an element of `{out}`" if out else "a point", "guard": guard or "a guard", "unit": unit}
+    some, whole = ("rounds", "whole_rounds") if loops else ("points", "whole_blocks")
     if total == other:
-        name = "points_of_both_sets" if rest else "whole_blocks_of_both_sets"
+        name = f"{some}_of_both_sets" if rest else f"{whole}_of_both_sets"
     elif rest and last:
-        name = "points"
+        name = some
     else:
-        name = "whole_blocks_of_second_set" if rest else "whole_blocks_of_first_set" if last else "whole_blocks"
+        name = f"{whole}_of_second_set" if rest else f"{whole}_of_first_set" if last else whole
     return say(name, **told, **words)
 
 

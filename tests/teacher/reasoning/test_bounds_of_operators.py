@@ -4,6 +4,8 @@ import dataclasses
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from musadata.config import TeacherConfig
 from musadata.records import InputSpec, Trace
@@ -11,6 +13,7 @@ from musadata.rows import restore
 from musadata.teacher.compiler_teacher import CompilerTeacher
 from musadata.teacher.protocol import CannotAnswer, Request, RequestKind
 from musadata.teacher.reasoning import write_reasoning
+from musadata.teacher.reasoning.emitted_bounds import bound_points
 from musadata.tracing.execution import trace_reference
 from tests.tracing.examples import _TEMPLATE, task_of
 
@@ -140,3 +143,12 @@ def test_the_rounding_of_a_sum_in_pieces_is_that_of_its_threads():
         text = teacher.answer(Request(RequestKind.REASON, task, traces, ())).text
     found = re.search(r"a block of (\d+) adds at most (\d+) / \1 = (\d+) values, and (\d+) rounds", text)
     assert found and 2 ** int(found[4]) == int(found[1]) and int(found[3]) * int(found[1]) == int(found[2])
+
+
+@given(st.integers(2, 5000), st.integers(2, 5000), st.sampled_from([32, 128, 256]))
+def test_the_condition_of_a_loop_is_never_said_to_be_missed_at_some_sizes_only(total, other, block):
+    text = bound_points(total, other, "y", block, "`i < total`", loops=True)
+    assert "missing" not in text and "missed" not in text and "go on past" not in text
+    for points in {total, other}:
+        rest = f"{points} % {block} = {points % block}" if points % block else f"{points} "
+        assert rest in text
