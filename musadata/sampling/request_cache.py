@@ -231,11 +231,12 @@ def _ask(teacher: Teacher, request: Request) -> dict[str, Any]:
 def _answer_json(answer: Answer) -> str:
     """The fields of an answer; `json.dumps` takes twice as long, a hundredth of what a request costs."""
     logprobs = json.dumps(answer.logprobs) if answer.logprobs else "[]"
+    reasoning = json.dumps(plain(answer.reasoning)) if answer.reasoning else "[]"
     return (
         f'{{"text":{_quoted(answer.text)},"schedule":{_quoted(answer.schedule)},"fault":{_quoted(answer.fault)},'
         f'"thoughts":{_quoted(answer.thoughts)},"finish_reason":{_quoted(answer.finish_reason)},'
         f'"logprobs":{logprobs},"usage":{usage_json(answer.usage)},"server":{_quoted(answer.server)},'
-        f'"served_model":{_quoted(answer.served_model)},"teacher":{_quoted(answer.teacher)}}}'
+        f'"served_model":{_quoted(answer.served_model)},"teacher":{_quoted(answer.teacher)},"reasoning":{reasoning}}}'
     )
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from musadata.config import RequestsConfig, TeacherConfig, TeacherType
 from musadata.corpus.spending import describe_spending, list_spending
 from musadata.errors import BudgetSpent
-from musadata.records import Usage
+from musadata.records import ReasoningStep, Usage
 from musadata.rows import restore
 from musadata.sampling.conversing import hold_all
 from musadata.sampling.request_cache import RequestCache, _answer_json
@@ -129,6 +129,7 @@ COUNTS = st.integers(0, 1 << 40)
         **dict.fromkeys(("server", "served_model", "teacher"), WORDS),
         logprobs=st.lists(st.floats(-100, 0)).map(tuple),
         usage=st.builds(Usage, COUNTS, COUNTS, COUNTS, COUNTS),
+        reasoning=st.lists(st.builds(ReasoningStep, WORDS, WORDS), max_size=2).map(tuple),
     )
 )
 def test_a_kept_answer_has_all_fields_of_the_answer(answer):
