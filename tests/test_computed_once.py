@@ -25,6 +25,25 @@ def test_threads_that_ask_at_once_get_what_the_first_has_computed():
     assert sorted(calls) == [0, 1]
 
 
+def test_what_takes_long_holds_up_nobody_who_asks_for_something_else():
+    begun, may_end = threading.Event(), threading.Event()
+
+    @ComputedOnce
+    def wait(number: int) -> int:
+        if number == 0:
+            begun.set()
+            assert may_end.wait(30)
+        return number
+
+    with ThreadPoolExecutor(2) as pool:
+        slow = pool.submit(wait, 0)
+        assert begun.wait(30)
+        assert pool.submit(wait, 1).result(30) == 1
+        assert not slow.done()
+        may_end.set()
+        assert slow.result(30) == 0
+
+
 def test_what_has_failed_is_tried_again():
     answers = iter([ValueError("once"), 3])
 
