@@ -25,6 +25,7 @@ SECTOR_FLOATS = 8
 TURNS = 4  # accesses of a thread from which on it walks along a row
 ONE_WORD = 0.9  # of a warp's lanes that take turns, from which on all of them change the same word
 CONTENDED = 8  # turns an atomic request, from which on its lanes meet more often than those of scattered indices
+_FULL = 0.9  # of the lanes of the warps that do something
 FEW_ACCESSES = 8  # of a thread, up to which they wait for memory about once
 TILE = re.compile(r"__shared__\s+[\w:]+\s+(\w+)\[([^\]]+)\]\[([^\]]+)\]")
 _NUMBER = re.compile(r"\d+")
@@ -231,8 +232,9 @@ def _idle(counters: Counters, code: KernelCode) -> list[Problem]:
     if not threads or idle < 0.25 * threads:
         return []
     alone = not counters.get(names.BARRIERS) and not counters.get(names.COLLECTIVES)
-    if alone and idle < counters.threads and counters.blocks > 1:
-        return []  # the end of the last block
+    is_full = counters.get(names.LANES) >= _FULL * names.WARP * counters.get(names.REQUESTS)
+    if alone and counters.blocks > 1 and (idle < counters.threads or is_full):
+        return []  # the end of the last block, or whole warps that leave at once while the others are full
     rows = "idle" if counters.get(names.BARRIERS) else "idle_lanes" if counters.get(names.COLLECTIVES) else "idle_grid"
     kind = "idle_in_one_block" if counters.blocks == 1 else rows
     values = {"threads": threads, "idle": idle, "blocks": counters.blocks, "block": counters.threads}

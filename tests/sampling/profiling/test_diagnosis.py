@@ -53,7 +53,7 @@ LAUNCHES = {
     "divergent": replace(COPY, requests=200, lanes=2048, divergent_requests=180),
     "divergent_reduction": replace(COPY, requests=200, lanes=2048, divergent_requests=180, collectives=320),
     "idle": replace(COPY, idle_threads=900, barriers=8),
-    "idle_grid": replace(COPY, idle_threads=900),
+    "idle_grid": replace(COPY, idle_threads=900, lanes=1024),
     "idle_lanes": replace(COPY, idle_threads=900, collectives=320),
     "idle_in_one_block": replace(COPY, grid=(1, 1, 1), idle_threads=120),
     "surplus": replace(REDUCTION, global_memory=(replace(LOADS, lanes=300), STORES)),
@@ -161,6 +161,12 @@ def test_atomics_that_meet_by_chance_are_no_contention():
 def test_the_end_of_the_last_block_is_no_problem():
     launch = replace(COPY, grid=(2, 1, 1), idle_threads=97)
     assert not find_problems(read_launch(launch, CODE.pointers), CODE)
+
+
+def test_whole_warps_that_leave_at_once_are_no_problem():
+    """160 elements in a block of 256 threads: five warps are full, and three have nothing to do."""
+    launch = replace(COPY, grid=(256, 1, 1), block=(256, 1, 1), idle_threads=24576, requests=3200, lanes=98432)
+    assert not [one for one in find_problems(read_launch(launch, CODE.pointers), CODE) if "idle" in one.kind]
 
 
 def test_a_problem_of_a_launch_with_few_blocks_says_that_they_are_few():
