@@ -10,7 +10,7 @@ from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import join, product_text, unique
 
 _BYTES = {"float32": 4, "float64": 8, "int64": 8, "int32": 4, "float16": 2, "bfloat16": 2}
-_MOST_PLACES = 9
+_MOST_PLACES = 14  # a padding of three axes has eleven
 
 
 def deal_threads(facts: KernelFacts) -> list[str]:

@@ -319,10 +319,24 @@ def _placement(call: Call) -> str:
     if origin:
         return f"`{element_of(call)} = {origin}`"
     if "_pad" in call.packet and (pads := call.argument("pad") or call.argument("padding")):
-        beyond = {"reflection": "its reflection", "replication": "its border"}.get(call.packet.split("_")[0], "")
-        beyond = beyond or call.argument("value", "0") or "0"
+        if call.packet.startswith(("reflection", "replication")):
+            return _border(call)
+        beyond = call.argument("value", "0") or "0"
         return f"{_result(call)} is {call.source.name} inside of the padding {pads} and {beyond} in it"
     return _concatenation(call) or f"{_result(call)} = {call.packet}({', '.join(call.names)})"
+
+
+def _border(call: Call) -> str:
+    """Where a padding that repeats or mirrors its input reads, axis by axis."""
+    pads, shape = call.integers("padding") or call.integers("pad") or (), call.source.shape
+    places = []
+    for back, before in enumerate(pads[::2]):
+        axis = len(shape) - 1 - back
+        inside = f"min(max(j − {before}, 0), {shape[axis]} − 1)"
+        if call.packet.startswith("reflection"):
+            inside = f"min(|j − {before}|, 2 · ({shape[axis]} − 1) − |j − {before}|)"
+        places.append(f"`{inside}` along axis {axis}")
+    return f"{_result(call)} at place j reads {call.source.name} at {join(places[::-1])}"
 
 
 def _concatenation(call: Call) -> str:

@@ -76,7 +76,8 @@ def _reduction(call: Call) -> list[str]:
     rows, length, step = row_of(call)
     found = []
     if call.packet in ("amax", "amin", "max", "min", "argmax", "argmin"):
-        found.append(say("identity", call=call, identity="−inf" if "max" in call.packet else "+inf"))
+        identity, sign = ("−inf", "negative") if "max" in call.packet else ("+inf", "positive")
+        found.append(say("identity", call=call, identity=identity, sign=sign))
         if call.packet in ("max", "min", "argmax", "argmin") and (len(call.outputs) > 1 or "arg" in call.packet):
             found.append(say("ties"))
     elif call.packet in ("var", "std", "var_mean", "std_mean"):

@@ -104,6 +104,25 @@ def test_a_padding_that_goes_round_is_a_copy_with_its_place_and_its_trap():
     assert "is negative before the first element, and `%` keeps the sign in C++" in text
 
 
+@pytest.mark.parametrize(
+    "setup, formula",
+    [
+        (
+            "self.p = nn.ReplicationPad2d((2, 1, 3, 0))",
+            "`min(max(j − 3, 0), 7 − 1)` along axis 2 and `min(max(j − 2, 0), 9 − 1)`",
+        ),
+        ("self.p = nn.ReflectionPad2d(2)", "`min(|j − 2|, 2 · (7 − 1) − |j − 2|)` along axis 2 and"),
+    ],
+)
+def test_a_padding_by_the_border_has_its_formula_and_defines_every_place(setup, formula):
+    task, traces = task_and_traces("return self.p(x)", setup, (2, 4, 7, 9), (3, 4, 8, 11))
+    with CompilerTeacher(TeacherConfig(samples=1, faults=0), seed=7) as teacher:
+        text = teacher.answer(Request(RequestKind.REASON, task, traces, ())).text
+    assert formula in text
+    for name in re.findall(r"\bin_\w", text):
+        assert f"`{name} = " in text
+
+
 def test_kernels_that_share_code_are_told_without_its_names():
     """A function of the host launches one kernel with sizes that mean something else each time."""
     setup = "self.r = nn.GRU(16, 20, num_layers=2)"
