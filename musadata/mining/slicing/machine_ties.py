@@ -22,6 +22,7 @@ INDEX = ("torch.cuda.current_device",)
 DOWNLOADING = frozenset({"load_url", "load_state_dict_from_url"})
 NAMING = frozenset({"autocast", "startswith", "endswith"})  # calls that take the name of a kind of device
 PARSING = re.compile(r"\.(parse_args|parse_known_args)\(\)")
+DEVICE_NUMBER = re.compile(r"\.get_device\(\)(?=\s*[,)])")  # as an argument; elsewhere it is compared
 OLD_NAME = re.compile(
     r"(?<![\w.])(np|numpy)\.(float|int|bool|complex|object|cumproduct|product|alltrue|sometrue|infty|Inf|NaN|NAN)\b"
 )
@@ -185,8 +186,11 @@ def _is_no_device(node: cst.BaseExpression) -> bool:
 
 
 def modernize(text: str) -> str:
-    """The code with the defaults of its command line, and numpy's present names where 2.0 has removed one."""
-    return OLD_NAME.sub(_present_name, PARSING.sub(r".\1([])", text))
+    """The code with the defaults of its command line, and numpy's present names where 2.0 has removed one.
+
+    A tensor's device stands for the number of its GPU, which is negative for a tensor that is on none.
+    """
+    return OLD_NAME.sub(_present_name, PARSING.sub(r".\1([])", DEVICE_NUMBER.sub(".device", text)))
 
 
 def _present_name(found: re.Match[str]) -> str:

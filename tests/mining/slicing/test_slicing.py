@@ -695,3 +695,20 @@ def test_what_is_written_for_two_versions_of_python_needs_no_package():
     text = cut({"model.py": model}, "model.py", "Model")
     assert not forbidden_imports(text)
     assert run(text)["Model"]()(torch.ones(2, 4)).shape == (2, 4)
+
+
+def test_a_tensors_device_stands_for_the_number_of_its_gpu():
+    code = "import torch\nfrom torch import nn\n\nclass Net(nn.Module):\n    def forward(self, x):\n"
+    code += "        ones = torch.ones(3).to(x.get_device())\n"
+    code += "        return ones + torch.zeros(3, device=x.get_device()) + (x.get_device() < 0)\n"
+    text = cut({"net.py": code}, "net.py", "Net")
+    assert text.count(".get_device()") == 1
+    assert run(text)["Model"]()(torch.zeros(3)).tolist() == [2, 2, 2]
+
+
+def test_checks_of_types_are_left_out():
+    code = "from beartype import beartype\nfrom torch import nn\n\n@beartype\nclass Net(nn.Module):\n    @beartype\n"
+    code += "    def forward(self, x: Tensor):\n        return x + 1\n"
+    text = cut({"net.py": code}, "net.py", "Net")
+    assert "beartype" not in text
+    assert run(text)["Model"]()(torch.zeros(1)).item() == 1
