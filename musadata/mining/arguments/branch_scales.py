@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from musadata.mining.arguments.attempt_execution import AttemptRunner
 from musadata.mining.arguments.attempts import Attempt
-from musadata.mining.arguments.normalize_examples import default_text
+from musadata.mining.arguments.defaults import default_text
 
 SCALES = re.compile(r"init_val|init_scale|layer_?scale|(^|_)gamma|res(idual)?_scale|ls_init")
 TINY = 1e-3

@@ -9,8 +9,8 @@ from pathlib import Path
 import yaml
 
 from musadata.mining.arguments.annotations import Kind
+from musadata.mining.arguments.defaults import default_text
 from musadata.mining.arguments.facts import Facts
-from musadata.mining.arguments.normalize_examples import default_text
 from musadata.mining.slicing.configuration_classes import CONFIGS
 
 WIDTH = "24"  # what most parameters are guessed to be

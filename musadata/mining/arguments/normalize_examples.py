@@ -1,17 +1,19 @@
 """Converting an example from a docstring or a test to an attempt: positional arguments, and inputs as draws."""
 
 import ast
+import builtins
 import inspect
 from functools import partial
 from typing import Any
 
 import torch
 
-from musadata.mining.arguments.attempt_execution import AttemptRunner
+from musadata.mining.arguments.attempt_execution import HELPERS, AttemptRunner
 from musadata.mining.arguments.attempts import Attempt, Draw
+from musadata.mining.arguments.defaults import PLAIN, default_text
+from musadata.mining.arguments.guesses import guess_by_name
 
 HALF = ("float16", "bfloat16")
-PLAIN = (int, float, str, bool, type(None))
 
 
 def normalize_example(
@@ -69,24 +71,16 @@ def _in_position(
     return None if given or missing else tuple(found)
 
 
-def default_text(value: Any) -> str | None:
-    """The expression of a parameter's default, None if there is none."""
-    if isinstance(value, PLAIN) or (
-        isinstance(value, (tuple, list)) and all(isinstance(item, PLAIN) for item in value)
-    ):
-        return repr(value)
-    if isinstance(value, dict) and all(isinstance(item, PLAIN) for pair in value.items() for item in pair):
-        return repr(value)
-    name = getattr(value, "__name__", "")
-    for prefix, module in (("F", torch.nn.functional), ("nn", torch.nn), ("torch", torch)):
-        if name and getattr(module, name, None) is value:
-            return f"{prefix}.{name}"
-    return None
-
-
 def _plain_text(runner: AttemptRunner, text: str) -> str:
-    """The value of an expression as a literal, or the expression itself if its value has no literal."""
-    value = runner.value(text)
+    """The value of an expression as a literal, or the expression itself if its value has no literal.
+
+    A name that nothing binds is a parameter of the function that shows the example.
+    """
+    try:
+        value = runner.value(text)
+    except NameError:
+        text = _with_guesses(runner, text)
+        value = runner.value(text)
     if isinstance(value, torch.Size):
         value = tuple(value)
     try:
@@ -95,6 +89,17 @@ def _plain_text(runner: AttemptRunner, text: str) -> str:
     except (ValueError, SyntaxError):
         pass
     return text.replace("torch.nn.functional.", "F.").replace("torch.nn.", "nn.")
+
+
+def _with_guesses(runner: AttemptRunner, text: str) -> str:
+    """The expression with a guess in place of each name that nothing binds."""
+    tree = ast.parse(text, mode="eval")
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    bound = {node.id for node in names if not isinstance(node.ctx, ast.Load)} | {*runner.space, *HELPERS}
+    for node in names:
+        if node.id not in bound and not hasattr(builtins, node.id):
+            node.id = guess_by_name(node.id)  # written where the name stood
+    return ast.unparse(tree)
 
 
 def _as_draw(runner: AttemptRunner, text: str, half: bool) -> Draw | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from musadata.mining.arguments.attempts import Attempt, configuration, fields_of
-from musadata.mining.arguments.normalize_examples import default_text
+from musadata.mining.arguments.defaults import default_text
 from musadata.mining.arguments.repairs.parameters import Parameters
 
 EQUAL, UNEQUAL = (ast.Eq, ast.In, ast.Is), (ast.NotEq, ast.NotIn, ast.IsNot)

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from musadata.mining.arguments.attempts import Attempt, Draw, integers
+from musadata.mining.arguments.defaults import default_text
 from musadata.mining.arguments.facts import Facts
 from musadata.mining.arguments.guesses import guess_config, guess_value
 from musadata.mining.arguments.input_shapes import draw_input
-from musadata.mining.arguments.normalize_examples import default_text
 
 # What is missing: a value of None, an assertion, a message that says so.
 MISSING = re.compile(r"NoneType|AssertionError|must be|should|need|require|provide|given|missing|specif|expected", re.I)

@@ -10,6 +10,7 @@ from torch import nn
 from musadata.mining.arguments.attempts import Attempt, Draw, configuration, fields_of, integers, with_draw
 from musadata.mining.arguments.guesses import guess_by_name, guess_config
 from musadata.mining.arguments.repairs.guards import repair_guarded
+from musadata.mining.arguments.repairs.kinds import as_list, as_tuple, repair_kinds
 from musadata.mining.arguments.repairs.layers import repair_layers
 from musadata.mining.arguments.repairs.parameters import Parameters, asserted_values, repair_named
 from musadata.mining.arguments.repairs.ranks import JOINED, RANK, UNPACK, change_rank, is_of_rank, unpack
@@ -75,6 +76,7 @@ def _variants(attempt: Attempt, error: str, line: str, known: Parameters, operan
     yield from _choose_stated(attempt, error)
     yield from _give_classes(attempt, error)
     yield from _give_axis(attempt, error)
+    yield from repair_kinds(attempt, error, line, known)
     yield from _give_attributes(attempt, error, known)
     if "input too large" in error:
         yield from _smaller(attempt)
@@ -268,6 +270,8 @@ def _other_expressions(text: str, error: str) -> Iterator[str]:
             yield from (other for other in ("torch.rand(24, 24)", "torch.rand(24)") if other != text)
     elif text.startswith("("):
         yield from _other_tuples(text, error)
+    elif text.startswith("["):
+        yield from (as_list(other) for other in _other_tuples(as_tuple(text), error) if other.startswith("("))
     elif text.startswith("nn."):
         yield from _other_modules(text, error)
     elif text == "None":

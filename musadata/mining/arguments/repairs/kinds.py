@@ -1,0 +1,106 @@
+"""Corrections of what kind of thing an argument is: a layer with the attributes that are read, a dictionary, a list."""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+
+from torch import nn
+
+from musadata.mining.arguments.attempts import Attempt
+from musadata.mining.arguments.guesses import guess_by_name
+from musadata.mining.arguments.repairs.parameters import Parameters
+
+LACKING = re.compile(r"'(?:int|float|str|bool|tuple|NoneType|Identity|Linear|ReLU)' object has no attribute '(\w+)'")
+# Layers of which modules are made that take one apart.
+LAYERS = (
+    "nn.Linear(24, 24)",
+    "nn.Conv2d(24, 24, 3, padding=1)",
+    "nn.BatchNorm2d(24)",
+    "nn.LayerNorm(24)",
+    "nn.Embedding(50, 24)",
+    "nn.LSTM(24, 24)",
+    "nn.MultiheadAttention(24, 4)",
+)
+OF_DICTIONARIES = frozenset({"items", "keys", "values", "get"})
+LIST_WANTED = re.compile(
+    r"can only concatenate list \(not \"tuple\"\)|'tuple' object (does not support item|has no attribute '"
+    r"(append|extend|insert|pop|remove|copy|reverse|sort)')"
+)
+KEYS = ("first", "second")  # of a dictionary whose keys the code does not name
+
+
+def repair_kinds(attempt: Attempt, error: str, line: str, known: Parameters) -> Iterator[Attempt]:
+    """Variants of a failed attempt in which an argument of the constructor is another kind of thing.
+
+    Args:
+        error, line: see `musadata.mining.arguments.repairs.repair.repair`.
+    """
+    lacking = LACKING.search(error)
+    for place, (item, text) in enumerate(zip(known.init, attempt.init, strict=False)):
+        read = attributes_read(known.source, item.name) if lacking else frozenset()
+        if lacking and lacking[1] in read:
+            for other in _with_attributes(read, known.facts.keys.get(item.name, ())):
+                yield _with_init(attempt, place, other)
+        if LIST_WANTED.search(error) and text.startswith("("):
+            yield _with_init(attempt, place, as_list(text))
+
+
+def _with_attributes(read: frozenset[str], keys: tuple[str, ...]) -> Iterator[str]:
+    """Dictionaries and layers that have all attributes which are read."""
+    if read <= OF_DICTIONARIES:
+        yield "{" + ", ".join(f"{key!r}: {guess_by_name(key)}" for key in keys or KEYS) + "}"
+    for text in LAYERS:
+        if read <= _attributes_of(text):
+            yield text
+
+
+@lru_cache(maxsize=16)
+def _attributes_of(text: str) -> frozenset[str]:
+    """The attributes of a layer."""
+    return frozenset(dir(eval(text, {"nn": nn})))
+
+
+@lru_cache(maxsize=64)
+def attributes_read(source: str, name: str) -> frozenset[str]:
+    """The attributes that code reads from a constructor's parameter, also in the function that it is handed to."""
+    tree = ast.parse(source)
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    found = set()
+    for owner in [node for node in tree.body if isinstance(node, ast.ClassDef)]:
+        for node in ast.walk(owner):
+            if isinstance(node, ast.Attribute) and _is_parameter(node.value, name):
+                found.add(node.attr)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions:
+                function = functions[node.func.id]
+                for given, taken in zip(node.args, function.args.args, strict=False):
+                    if _is_parameter(given, name):
+                        found |= _read_in(function, taken.arg)
+    return frozenset(found)
+
+
+def _read_in(function: ast.FunctionDef, name: str) -> set[str]:
+    nodes = [node for node in ast.walk(function) if isinstance(node, ast.Attribute)]
+    return {node.attr for node in nodes if isinstance(node.value, ast.Name) and node.value.id == name}
+
+
+def _is_parameter(node: ast.expr, name: str) -> bool:
+    """Whether an expression is a variable of this name, or the attribute of `self`."""
+    if isinstance(node, ast.Attribute):
+        return node.attr == name and isinstance(node.value, ast.Name) and node.value.id == "self"
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def as_list(text: str) -> str:
+    """The expression of a list in place of that of a tuple."""
+    return f"[{text[1:-1].strip().removesuffix(',')}]"
+
+
+def as_tuple(text: str) -> str:
+    """The expression of a tuple in place of that of a list."""
+    return f"({text[1:-1]},)" if text != "[]" else "()"
+
+
+def _with_init(attempt: Attempt, place: int, text: str) -> Attempt:
+    return replace(attempt, init=(*attempt.init[:place], text, *attempt.init[place + 1 :]))

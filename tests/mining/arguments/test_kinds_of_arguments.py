@@ -1,0 +1,45 @@
+"""Arguments that must be another kind of thing: a layer that is taken apart, a dictionary, a list."""
+
+import pytest
+from test_argument_search import run, search
+from test_evidence_of_errors import module
+
+INFLATED = """
+def deeper(plane):
+    made = nn.Conv3d(plane.in_channels, plane.out_channels, (1, *plane.kernel_size), padding=(0, *plane.padding))
+    made.weight = nn.Parameter(plane.weight.unsqueeze(2))
+    return made
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("helpers", "constructor", "forward", "kind"),
+    [
+        (INFLATED, "self.wide = deeper(given)", "self.wide(x)", "nn.Conv2d"),
+        ("", "self.table = nn.Parameter(given.weight[: given.num_embeddings // 2])", "x @ self.table.t()", "nn.Emb"),
+        ("", "self.state = nn.Parameter(given.weight_hh_l0.clone())", "x @ self.state.t()", "nn.LSTM"),
+        ("", "self.shift = nn.Parameter(given.running_mean + given.bias)", "x - self.shift", "nn.BatchNorm2d"),
+    ],
+)
+def test_a_layer_that_is_taken_apart_has_the_attributes_that_are_read(helpers, constructor, forward, kind):
+    found = search(helpers + module(f"        {constructor}", f"        return {forward}", ", given"))
+    assert "reason" not in found, found
+    assert found["init"][0].startswith(kind)
+
+
+def test_what_is_asked_for_its_items_is_a_dictionary_with_the_keys_that_are_read():
+    constructor = "        self.parts = nn.ModuleList([nn.Linear(24, n) for _, n in sizes.items()])\n"
+    constructor += "        self.last = nn.Linear(24, sizes['last'])"
+    body = module(constructor, "        return self.last(x), [part(x) for part in self.parts]", ", sizes")
+    found = search(body)
+    assert "reason" not in found, found
+    assert eval(found["init"][0])["last"] > 1
+    run(body, found)
+
+
+def test_what_is_joined_to_a_list_is_a_list():
+    constructor = "        self.parts = nn.Sequential(*[nn.Linear(a, b) for a, b in zip([first] + dims[:-1], dims)])"
+    found = search(module(constructor, "        return self.parts(x)", ", first, dims"))
+    assert "reason" not in found, found
+    assert isinstance(eval(found["init"][1]), list)
