@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
+from musadata.mining.fitting.constructors import find_constructor
 from musadata.mining.slicing.definition_index import PackageIndex, module_name
 from musadata.mining.slicing.dotted_names import last_name
 from musadata.mining.slicing.parsing import Definition, ParsedModule, bound_names
@@ -52,7 +53,7 @@ class Configurations:
         An argument of which the class reads nothing is handed on: then it is what the other classes of the file read.
         """
         made: dict[str, Configuration] = {}
-        for name in [name for name in _own_parameters(definition) if CONFIGS.match(name)]:
+        for name in [name for name in find_constructor(self._index, definition).names if CONFIGS.match(name)]:
             read = _reads(definition.node, name)
             if not any(read):
                 reads = [_reads(item.node, name) for item in module.classes()]
@@ -69,13 +70,6 @@ class Configurations:
                     if DEFINED.search(decode_source(self._index.tree.read(path))):
                         self._found += _configurations(self._index.parse(path), module_name(path))
         return self._found
-
-
-def _own_parameters(definition: Definition) -> list[str]:
-    for node in getattr(definition.node, "body", ()):
-        if isinstance(node, ast.FunctionDef) and node.name == "__init__":
-            return [item.arg for item in (*node.args.args[1:], *node.args.kwonlyargs)]
-    return []
 
 
 def _reads(owner: ast.AST, name: str) -> tuple[set[str], set[str]]:

@@ -5,24 +5,25 @@ table of the repository in such a call is fixed in a subclass, so that it become
 """
 
 import ast
-import builtins
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from musadata.mining.slicing.configuration_classes import Configuration
+from musadata.mining.fitting.constructors import find_constructor
+from musadata.mining.fitting.fixed_arguments import KNOWN, fix_arguments, free_names
+from musadata.mining.slicing.configuration_classes import CONFIGS, Configuration
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.evidence import Example, called_name, read_examples
-from musadata.mining.slicing.parsing import Definition, ParsedModule, bound_names, parse_module
+from musadata.mining.slicing.parsing import Definition, ParsedModule, bound_names
 
 EVIDENCE = "construction"
-SUFFIX = "__constructed"  # of the module that holds the subclass
 MAX_CONSTRUCTIONS = 3
+MAIN = "__main__"
+ELSEWHERE = 20_000  # the number of a subclass that fixes what another file gives
 CONFIGURED = 10_000  # the number of a subclass that fixes configurations
 MAX_FIXED = 1  # each is searched on its own
 LARGE, SCALE = 128, 4  # numbers of an example from which on they are made smaller, and by how much
-KNOWN = frozenset({"torch", "nn", "F", "math", "partial"}) | frozenset(dir(builtins))
 
 
 @dataclass(frozen=True)
@@ -62,36 +63,65 @@ def find_constructions(
         for read in read_examples(function.body, name, EVIDENCE, variables) if name in called else ():
             example = _without_rest(read, function)
             names = _names(example)
-            if names <= KNOWN:
-                plain[_without_call(example)] = None
+            if names <= KNOWN | _asked_for(function):
+                plain |= {} if function.name == MAIN else {_without_call(example): None}  # an example with a call
             elif names <= KNOWN | module.bindings.keys():
                 mined[_without_call(example)] = None
             else:
-                known = _known_part(example, definition, KNOWN | module.bindings.keys())
+                known = _known_part(index, example, definition, KNOWN | module.bindings.keys())
                 mined |= {known: None} if _names(known) - KNOWN else {}
     fixed = []
     for number, example in enumerate(sorted(mined, key=_weight)[:MAX_FIXED]):
-        made = _fix(index, module, definition, example, number)
+        made = fix_arguments(index, module, definition, example, number)
         if made is not None:
             fixed.append(made)
     fixed += islice(_compose(index, module, definition, composed), 2 * MAX_FIXED)
     parts = {} if fixed else _own_parts(index, module, definition)
-    made = _fix(index, module, definition, Example((), tuple(parts.items())), len(mined)) if parts else None
+    made = fix_arguments(index, module, definition, Example((), tuple(parts.items())), len(mined)) if parts else None
     fixed += [made] if made is not None else []
-    shown = sorted(plain, key=_weight) or sorted(_plain_elsewhere(index, definition, users), key=_weight)
+    shown = sorted(plain, key=lambda item: (bool(_names(item) - KNOWN), _weight(item))) or sorted(
+        _plain_elsewhere(index, definition, users), key=_weight
+    )
     return Constructions(tuple(shown[:MAX_CONSTRUCTIONS]), tuple(fixed), tuple(sorted(mined, key=_weight)))
 
 
 def _plain_elsewhere(index: PackageIndex, definition: Definition, users: Iterable[ParsedModule]) -> Iterator[Example]:
     """Constructions of plain values in other files, where the name means this class."""
+    for _, example in _elsewhere(index, definition, users):
+        if _names(example) <= KNOWN and (example.init or example.init_keywords):
+            yield _without_call(example)
+
+
+def _elsewhere(
+    index: PackageIndex, definition: Definition, users: Iterable[ParsedModule]
+) -> Iterator[tuple[ParsedModule, Example]]:
+    """Constructions in other files, where the name means this class, with the file of each."""
     name = definition.names[0]
     for module in users:
         meaning = index.resolve(module, name)
         if isinstance(meaning, Definition) and meaning.key == definition.key:
             for function in _functions(module):
                 for example in read_examples(function.body, name, EVIDENCE, _defaults(function)):
-                    if _names(example) <= KNOWN and (example.init or example.init_keywords):
-                        yield _without_call(example)
+                    yield module, _without_rest(example, function)
+
+
+def constructed_elsewhere(
+    index: PackageIndex, module: ParsedModule, definition: Definition, users: Iterable[ParsedModule]
+) -> Iterator[tuple[Definition, Example]]:
+    """Subclasses that fix arguments which other files make of classes of the tree, or of a package that may be copied.
+
+    `net = Tower(resnet18(), frames)` in a script shows what a tower is made from.
+    """
+    shown: dict[tuple[Example, tuple[str, ...]], None] = {}
+    for user, example in _elsewhere(index, definition, users):
+        known = _known_part(index, example, definition, KNOWN | user.bindings.keys())
+        used = sorted(_names(known) - KNOWN)
+        if used:
+            shown[known, tuple(f"from {user.name} import {name}" for name in used)] = None
+    for number, (example, imports) in enumerate(sorted(shown, key=lambda item: _weight(item[0]))[:MAX_FIXED]):
+        made = fix_arguments(index, module, definition, example, ELSEWHERE + number, imports)
+        if made is not None:
+            yield made
 
 
 def _compose(
@@ -105,7 +135,7 @@ def _compose(
         bound = {name for line in imports for name in bound_names(ast.parse(line).body[0])}
         if _names(example) - KNOWN and _names(example) <= KNOWN | bound:
             for scale in (SCALE, 1):
-                made = _fix(index, module, definition, _scaled(example, scale), 100 * number + scale, imports)
+                made = fix_arguments(index, module, definition, _scaled(example, scale), 100 * number + scale, imports)
                 if made is not None:
                     yield made
 
@@ -124,9 +154,10 @@ def configured(
     given = {name: item.text for name, item in arguments.items()}
     imports = tuple(dict.fromkeys(item.imported for item in arguments.values()))
     for number, example in enumerate([*islice(shown, MAX_FIXED), Example()] if given else ()):
-        others = dict(zip(_parameters(definition), example.init, strict=False)) | dict(example.init_keywords)
+        names = find_constructor(index, definition).names
+        others = dict(zip(names, example.init, strict=False)) | dict(example.init_keywords)
         whole = Example((), tuple((others | given).items()), evidence=EVIDENCE)
-        made = _fix(index, module, definition, whole, CONFIGURED + number, imports)
+        made = fix_arguments(index, module, definition, whole, CONFIGURED + number, imports)
         if made is not None:
             yield made
 
@@ -151,11 +182,12 @@ def _scaled(example: Example, scale: int) -> Example:
 
 
 def _functions(module: ParsedModule) -> Iterator[ast.FunctionDef]:
-    """The top-level functions and the methods of a file."""
+    """The top-level functions and the methods of a file, and its `__main__` block as one."""
     for binding in dict.fromkeys(item for item in module.bindings.values() if isinstance(item, Definition)):
         for node in [binding.node, *getattr(binding.node, "body", ())]:
             if isinstance(node, ast.FunctionDef):
                 yield node
+    yield ast.FunctionDef(MAIN, ast.arguments([], [], None, [], [], None, []), module.main, [], None)
 
 
 def _defaults(function: ast.FunctionDef) -> dict[str, ast.expr]:
@@ -166,11 +198,18 @@ def _defaults(function: ast.FunctionDef) -> dict[str, ast.expr]:
     return found | {item.arg: value for item, value in keyword if value is not None}
 
 
-def _known_part(example: Example, definition: Definition, known: Collection[str]) -> Example:
+def _known_part(index: PackageIndex, example: Example, definition: Definition, known: Collection[str]) -> Example:
     """The arguments of an example that use known names alone, by keywords."""
-    by_name = [*zip(_parameters(definition), example.init, strict=False), *example.init_keywords]
-    kept = tuple((name, text) for name, text in by_name if not text.startswith("*") and _free(text) <= set(known))
+    by_name = [*zip(find_constructor(index, definition).names, example.init, strict=False), *example.init_keywords]
+    kept = tuple((name, text) for name, text in by_name if not text.startswith("*") and free_names(text) <= set(known))
     return Example((), tuple(item for item in kept if item[0] != "**"), evidence=EVIDENCE)
+
+
+def _asked_for(function: ast.FunctionDef) -> set[str]:
+    """The arguments that a function must be given; their values are guessed. A configuration is no plain value."""
+    arguments = function.args.args
+    required = {item.arg for item in arguments[: len(arguments) - len(function.args.defaults)]}
+    return {name for name in required - {"self", "cls"} if not CONFIGS.match(name)}
 
 
 def _keys(function: ast.FunctionDef, module: ParsedModule) -> dict[str, ast.expr]:
@@ -198,7 +237,7 @@ def _without_rest(example: Example, function: ast.FunctionDef) -> Example:
 
 def _own_parts(index: PackageIndex, module: ParsedModule, definition: Definition) -> dict[str, str]:
     """Required arguments whose class attributes are read (`block.expansion`), and a class of the file that has them."""
-    required = set(_parameters(definition)[: _count_required(definition)])
+    required = find_constructor(index, definition).required
     reads: dict[str, set[str]] = {}
     for node in ast.walk(definition.node):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in required:
@@ -210,14 +249,6 @@ def _own_parts(index: PackageIndex, module: ParsedModule, definition: Definition
             held = {item for statement in meaning.node.body for item in bound_names(statement)}
             found |= {item: name for item, read in reads.items() if item not in found and read <= held}
     return found
-
-
-def _count_required(definition: Definition) -> int:
-    """How many of a constructor's arguments have no default."""
-    for node in getattr(definition.node, "body", ()):
-        if isinstance(node, ast.FunctionDef) and node.name == "__init__":
-            return len(node.args.args) - 1 - len(node.args.defaults)
-    return 0
 
 
 def _without_call(example: Example) -> Example:
@@ -232,66 +263,10 @@ def _names(example: Example) -> set[str]:
     """The free names of the constructor's arguments; a star is one that nothing binds."""
     if any(text.startswith("*") for text in example.init) or any(name == "**" for name, _ in example.init_keywords):
         return {"*"}
-    return {name for text in _texts(example) for name in _free(text)}
-
-
-def _free(text: str) -> set[str]:
-    nodes = list(ast.walk(ast.parse(text, mode="eval")))
-    bound = {item.id for item in nodes if isinstance(item, ast.Name) and not isinstance(item.ctx, ast.Load)}
-    bound |= {item.arg for item in nodes if isinstance(item, ast.arg)}
-    return {item.id for item in nodes if isinstance(item, ast.Name)} - bound
+    return {name for text in _texts(example) for name in free_names(text)}
 
 
 def _weight(example: Example) -> int:
     """The sum of all numbers in a construction: a rough measure of the network's size."""
     nodes = [node for text in _texts(example) for node in ast.walk(ast.parse(text, mode="eval"))]
     return sum(abs(node.value) for node in nodes if isinstance(node, ast.Constant) and type(node.value) is int)
-
-
-def _fix(
-    index: PackageIndex,
-    module: ParsedModule,
-    definition: Definition,
-    example: Example,
-    number: int,
-    imports: tuple[str, ...] = (),
-) -> tuple[Definition, Example] | None:
-    """A subclass whose constructor fixes the arguments that name something of the repository.
-
-    `imports`: statements that bind some of these names; all others are those of the file.
-    """
-    parameters = _parameters(definition)
-    if len(example.init) > len(parameters):
-        return None
-    by_name = dict(zip(parameters, example.init, strict=False)) | dict(example.init_keywords)
-    mined = {name: text for name, text in by_name.items() if not _free(text) <= KNOWN}
-    if not by_name.keys() <= set(parameters):
-        return None
-    open_ones = [name for name in parameters[: _count_required(definition)] if name not in by_name]
-    shown = [name for name in by_name if name not in mined]
-    own = [*open_ones, *shown]
-    given = ", ".join(f"{name}={mined.get(name, name)}" for name in [*open_ones, *by_name])
-    bound = {name for line in imports for name in bound_names(ast.parse(line).body[0])}
-    used = {name for text in mined.values() for name in _free(text) - KNOWN} - bound
-    names = sorted({definition.names[0], *used})
-    leaf = module.name.rpartition(".")[2]
-    lines = [*imports, f"from .{leaf} import {', '.join(names)}", "", ""]
-    lines += [f"class {definition.names[0]}{SUFFIX}({definition.names[0]}):"]
-    lines += [
-        f"    def __init__(self{''.join(f', {name}' for name in own)}):",
-        f"        super().__init__({given})",
-        "",
-    ]
-    text = "\n".join(lines)
-    made = parse_module(f"{module.name}{SUFFIX}_{definition.names[0]}_{number}", module.path, text)
-    index.add(made)
-    rest = () if open_ones else tuple(by_name[name] for name in shown)
-    return made.classes()[0], Example(rest, (), example.inputs, example.input_keywords, example.evidence)
-
-
-def _parameters(definition: Definition) -> list[str]:
-    """The named parameters of a class's own constructor."""
-    for node in getattr(definition.node, "body", ()):
-        if isinstance(node, ast.FunctionDef) and node.name == "__init__":
-            return [item.arg for item in (*node.args.args[1:], *node.args.kwonlyargs)]
-    return []

@@ -12,7 +12,7 @@ import libcst as cst
 
 from musadata.errors import Rejection
 from musadata.mining.slicing.class_slicing import Slice, Slicer, Unsliceable
-from musadata.mining.slicing.constructions import configured, find_constructions
+from musadata.mining.slicing.constructions import configured, constructed_elsewhere, find_constructions
 from musadata.mining.slicing.evidence import MAX_EXAMPLES, Example, docstring_examples
 from musadata.mining.slicing.hints import constructor_hints
 from musadata.mining.slicing.imports import forbidden_imports
@@ -71,7 +71,8 @@ def draft_class(
         try:
             return _draft_variant(source, slicer, definition, variant, examples[:MAX_EXAMPLES], sandbox)
         except Rejection as error:
-            first = first or error
+            is_other = isinstance(error, Unsliceable) and variant is not definition  # what another file gives it
+            first = first if is_other else first or error
     assert first is not None
     unpacked = unpack_inputs(slicer.index, module, definition, first.detail)
     if unpacked is not None:
@@ -83,6 +84,9 @@ def draft_class(
             return _draft_variant(source, slicer, definition, made, [example], sandbox)
         except Rejection as error:
             first = error if first.reason == "needs_configuration" else first  # which it has now
+    for made, example in constructed_elsewhere(slicer.index, module, definition, callers.users(definition)):
+        with suppress(Rejection):
+            return _draft_variant(source, slicer, definition, made, [example], sandbox)
     problem = source.dependencies.problem(first.detail) if first.reason == "needs_package" else ""
     return reject_draft(first.reason, f"{first.detail} ({problem})" if problem else first.detail, where)
 

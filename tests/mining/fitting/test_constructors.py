@@ -1,0 +1,97 @@
+"""Arguments that a base class takes, and constructions in a file's `__main__` block and in other files."""
+
+import pytest
+import torch
+
+from musadata.mining.fitting.constructors import find_constructor
+from musadata.mining.fitting.fixed_arguments import fix_arguments
+from musadata.mining.slicing.class_slicing import Slicer
+from musadata.mining.slicing.constructions import constructed_elsewhere, find_constructions
+from musadata.mining.slicing.definition_index import PackageIndex
+from musadata.mining.slicing.drafting import write_slice
+from musadata.mining.slicing.evidence import Example
+from musadata.sources.trees import MemoryTree
+from tests.mining.slicing.test_slicing import run
+
+BASE = """
+from torch import nn
+
+class Unit(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+
+    def forward(self, x):
+        return self.linear(x)
+
+class Chain(nn.Module):
+    def __init__(self, unit, counts, width=8):
+        super().__init__()
+        self.units = nn.Sequential(*[unit(width) for _ in range(sum(counts))])
+
+    def forward(self, x):
+        return self.units(x)
+"""
+HEAD = "import base\n\nclass Longer(base.Chain):\n"
+SHOWN = '\nif __name__ == "__main__":\n    net = Longer(base.Unit, [1, 2])\n'
+
+
+def tree(files: dict[str, str]) -> Slicer:
+    return Slicer(PackageIndex(MemoryTree({path: text.encode() for path, text in files.items()})))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    pass\n",
+        "    def __init__(self, *args):\n        super().__init__(*args)\n",
+        "    def __init__(self, *args, **kwargs):\n        super(Longer, self).__init__(*args, **kwargs)\n",
+    ],
+)
+def test_a_class_takes_what_its_base_class_takes(body):
+    slicer = tree({"base.py": BASE, "net.py": HEAD + body + SHOWN})
+    module = slicer.index.parse("net.py")
+    [definition] = slicer.module_classes(module)
+    found = find_constructor(slicer.index, definition)
+    assert found.names == ("unit", "counts", "width")
+    assert found.required == {"unit", "counts"}
+    [(variant, example)] = find_constructions(slicer.index, module, definition).fixed
+    model = run(write_slice(slicer, variant)[0])["Model"](*map(eval, example.init))
+    assert len(model.units) == 3
+    assert model(torch.ones(2, 8)).shape == (2, 8)
+
+
+def test_a_constructor_that_hands_on_no_star_takes_its_own_arguments_alone():
+    body = "    def __init__(self, counts, **unused):\n        super().__init__(base.Unit, counts)\n"
+    slicer = tree({"base.py": BASE, "net.py": HEAD + body})
+    [definition] = slicer.module_classes(slicer.index.parse("net.py"))
+    assert find_constructor(slicer.index, definition).names == ("counts",)
+
+
+@pytest.mark.parametrize(
+    ("script", "shown"),
+    [
+        ("from base import Chain, Unit\n\ndef run(args):\n    net = Chain(Unit, [2], args.width)\n", 1),
+        ("from base import Chain, Unit\n\ndef run(args):\n    net = Chain(args.unit, [2])\n", 0),
+        ("from base import Chain, Unit\n\ndef run(args):\n    net = Chain(*args)\n", 0),
+        ("from other import Chain, Unit\n\ndef run(args):\n    net = Chain(Unit, [2])\n", 0),
+    ],
+)
+def test_a_script_shows_of_which_classes_another_one_is_made(script, shown):
+    slicer = tree({"base.py": BASE, "tools/run.py": script})
+    module = slicer.index.parse("base.py")
+    definition = next(item for item in slicer.module_classes(module) if item.names[0] == "Chain")
+    users = list(slicer.callers.users(definition))
+    made = list(constructed_elsewhere(slicer.index, module, definition, users))
+    assert len(made) == shown
+    for variant, example in made:
+        assert example.init in ((), ("[2]",))
+        model = run(write_slice(slicer, variant)[0])["Model"]([1, 2])
+        assert len(model.units) == 3
+
+
+def test_arguments_behind_a_star_are_not_fixed():
+    slicer = tree({"base.py": BASE, "options.py": "class Options:\n    width = 8\n"})
+    module = slicer.index.parse("base.py")
+    definition = next(item for item in slicer.module_classes(module) if item.names[0] == "Chain")
+    assert fix_arguments(slicer.index, module, definition, Example(("Unit", "*given")), 0) is None
