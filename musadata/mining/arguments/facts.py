@@ -40,6 +40,7 @@ class Facts:
         wrapping: names that are called with a layer that is made in place, as `wn(nn.Conv2d(3, 8, 1))`.
         convolves: it has more convolutions than linear layers; its normalization is one of images.
         reduction: what widths are divided by, for a bottleneck such as that of squeeze and excitation; 1 if by nothing.
+        settings: names -> values as expressions that the tree sets elsewhere, by a command line or a file.
     """
 
     options: Mapping[str, Values] = field(default_factory=dict)
@@ -55,6 +56,7 @@ class Facts:
     wrapping: frozenset[str] = frozenset()
     convolves: bool = False
     reduction: int = 1
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def unit(self) -> int:
@@ -106,6 +108,7 @@ def find_facts(source: str, hints: Mapping[str, Any], owner: str) -> Facts:
         frozenset(_wrapping(tree)),
         len(re.findall(r"Conv2d\b", source)) > len(re.findall(r"Linear\b", source)),
         max((int(found) for found in REDUCTION.findall(source)), default=1),
+        hints.get("", {}).get("settings", {}),
     )
 
 

@@ -4,6 +4,7 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
@@ -27,10 +28,13 @@ MODULE_TEXTS = ("nn.Identity()", "nn.Linear(24, 24)", "nn.ReLU()")
 def guess_arguments(signature: inspect.Signature, facts: Facts) -> Iterator[tuple[str, ...]]:
     """Guesses at the required constructor arguments, likeliest first."""
     required = [item for item in signature.parameters.values() if _is_required(item)]
+    told, facts = facts, replace(facts, settings={})
     modest = _modest_defaults(list(signature.parameters.values()), facts)
     if modest:
         yield modest
     yield tuple(guess_value(item, 0, facts) for item in required)
+    if told.settings:
+        yield tuple(guess_value(item, 0, told) for item in required)
     if required:
         yield tuple(guess_value(item, 1, facts) for item in required)
         yield tuple(guess_value(item, 2, facts) for item in required)
@@ -118,11 +122,16 @@ def guess_config(name: str, facts: Facts, depth: int, *, sure: bool = False, var
         or ((len(reads) > 1 or (reads and reads[0] in facts.attributes)) and not MODULES.match(name))
     )
     if depth < MAX_DEPTH and reads and is_config and name not in facts.applied:
-        items = [f"{item}={defaults.get(item) or _inner(item, facts, depth, variant)}" for item in reads]
+        known = {**facts.settings, **defaults}
+        items = [f"{item}={known.get(item) or _inner(item, facts, depth, variant)}" for item in reads]
         return f"SimpleNamespace({', '.join(items)})"
     keys = facts.keys.get(name, ())
     if depth < MAX_DEPTH and keys and (sure or len(keys) > 1 or CONFIGS.match(name) or name in facts.parts):
-        return "{" + ", ".join(f"{item!r}: {_inner(item, facts, depth, variant)}" for item in keys) + "}"
+        return (
+            "{"
+            + ", ".join(f"{item!r}: {facts.settings.get(item) or _inner(item, facts, depth, variant)}" for item in keys)
+            + "}"
+        )
     return ""
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from musadata.errors import Rejection
+from musadata.mining.fitting.settings import Settings
 from musadata.mining.slicing.callers import Callers
 from musadata.mining.slicing.configuration_classes import Configurations
 from musadata.mining.slicing.decorators import MODULE_BASES, is_kept
@@ -68,6 +69,7 @@ class Slicer:
         self.resolver = Resolver(index)
         self.callers = Callers(index)
         self.configurations = Configurations(index)
+        self.settings = Settings(index)
 
     def module_classes(self, module: ParsedModule) -> list[Definition]:
         """The classes of a file that are `nn.Module`s with a `forward` of their own or inherited, in order."""

@@ -12,6 +12,7 @@ from itertools import islice
 
 from musadata.mining.fitting.constructors import find_constructor
 from musadata.mining.fitting.fixed_arguments import KNOWN, fix_arguments, free_names
+from musadata.mining.fitting.settings import settled
 from musadata.mining.slicing.configuration_classes import CONFIGS, Configuration
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.evidence import Example, called_name, read_examples
@@ -103,6 +104,28 @@ def _elsewhere(
             for function in _functions(module):
                 for example in read_examples(function.body, name, EVIDENCE, _defaults(function)):
                     yield module, _without_rest(example, function)
+
+
+def settled_constructions(
+    index: PackageIndex,
+    module: ParsedModule,
+    definition: Definition,
+    users: Iterable[ParsedModule],
+    settings: Mapping[str, str],
+) -> list[Example]:
+    """Constructions in any file with the settings of the tree in place of what is read from a configuration."""
+    found: dict[Example, None] = {}
+    for user, example in _elsewhere(index, definition, [module, *users]):
+        made = Example(
+            tuple(settled(text, settings) for text in example.init),
+            tuple((name, settled(text, settings)) for name, text in example.init_keywords),
+            evidence=EVIDENCE,
+        )
+        others = _names(made) - KNOWN
+        is_told = (made.init, made.init_keywords) != (example.init, example.init_keywords)
+        if is_told and not others & {*user.bindings, "self", "*"}:
+            found[made] = None
+    return sorted(found, key=lambda item: (len(_names(item) - KNOWN), _weight(item)))[:MAX_CONSTRUCTIONS]
 
 
 def constructed_elsewhere(

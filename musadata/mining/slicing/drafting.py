@@ -12,7 +12,12 @@ import libcst as cst
 
 from musadata.errors import Rejection
 from musadata.mining.slicing.class_slicing import Slice, Slicer, Unsliceable
-from musadata.mining.slicing.constructions import configured, constructed_elsewhere, find_constructions
+from musadata.mining.slicing.constructions import (
+    configured,
+    constructed_elsewhere,
+    find_constructions,
+    settled_constructions,
+)
 from musadata.mining.slicing.evidence import MAX_EXAMPLES, Example, docstring_examples
 from musadata.mining.slicing.hints import constructor_hints
 from musadata.mining.slicing.imports import forbidden_imports
@@ -84,6 +89,13 @@ def draft_class(
             return _draft_variant(source, slicer, definition, made, [example], sandbox)
         except Rejection as error:
             first = error if first.reason == "needs_configuration" else first  # which it has now
+    settings = slicer.settings.values
+    told = settled_constructions(slicer.index, module, definition, callers.users(definition), settings)
+    if told:
+        try:
+            return _draft_variant(source, slicer, definition, definition, told, sandbox)
+        except Rejection as error:
+            first = error if first.reason in ("needs_configuration", "init_fails") else first
     for made, example in constructed_elsewhere(slicer.index, module, definition, callers.users(definition)):
         with suppress(Rejection):
             return _draft_variant(source, slicer, definition, made, [example], sandbox)
@@ -103,7 +115,7 @@ def _draft_variant(
     name, module = definition.names[0], slicer.module_of(definition)
     definitions, cut = write_slice(slicer, variant, may_import_all=True)
     search = "musadata.mining.search:search_and_prune"
-    hints = constructor_hints(slicer.index, cut)
+    hints = constructor_hints(slicer.index, cut, slicer.settings, definitions)
     found = find_arguments(sandbox, search, definitions, name, examples, f"{source.seed}/{name}", hints)
     forbidden = forbidden_imports(found["definitions"])
     if forbidden:

@@ -1,17 +1,31 @@
 """What the source says of constructors and a reference no longer shows: annotations, defaults of configurations."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import Any
 
+from musadata.mining.fitting.settings import Settings
 from musadata.mining.slicing.class_slicing import Slice
+from musadata.mining.slicing.configuration_classes import CONFIGS
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.parsing import Definition, ParsedModule
 
+TREE = ""  # stands for no class
 
-def constructor_hints(index: PackageIndex, cut: Slice) -> dict[str, dict[str, dict[str, Any]]]:
-    """For each class of a slice by its name in the reference: `annotations`, and `defaults` of annotated classes."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+
+def constructor_hints(
+    index: PackageIndex, cut: Slice, settings: Settings, text: str
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """For each class of a slice by its name in the reference: `annotations`, and `defaults` of annotated classes.
+
+    `TREE` has `settings`: those of the tree that the reference's `text` names, where it reads from a configuration.
+    """
+    words = set(re.findall(r"\w+", text))
+    read = settings.values if any(map(CONFIGS.match, words)) else {}
+    found: dict[str, dict[str, dict[str, Any]]] = {
+        TREE: {"settings": {name: value for name, value in read.items() if name in words}}
+    }
     for piece in cut.pieces:
         module = index.module(piece.definition.module)
         arguments = _constructor(piece.definition.node)
