@@ -24,6 +24,7 @@ from musadata.mining.arguments.normalize_examples import normalize_example
 from musadata.mining.arguments.repairs.parameters import Parameters
 from musadata.mining.arguments.repairs.repair import repair
 from musadata.mining.arguments.signatures import constructor_owner, constructor_signature, positional_form
+from musadata.mining.arguments.solving import Trial, solve
 from musadata.mining.arguments.task_sizes import fill_identities, improve_sizes, raise_factors
 from musadata.mining.arguments.tensor_outputs import return_tensors
 from musadata.mining.loss_reasons import loss_reason
@@ -35,10 +36,10 @@ WARM_UP_MODULE = Path(__file__).with_name("warm_up_module.txt")
 MAX_SHOWN = 1 << 15  # elements of an example's inputs that are taken as they are
 CEILINGS_AS_SHOWN = (MAX_SHOWN, 256, 128, 64, 32)
 FEWER_ROWS = (8, 2, 1)
-PER_GUESS = 40  # attempts at one family of guesses
 MAX_REPAIRED = 600  # corrections that wait to be tried
+PER_GUESS = 40  # attempts at one family of guesses
+MAX_STARTS = 3  # failures from which the sizes are solved for
 MAX_ABSENT = 3  # tries that use an absent package or name; others will use it as well
-STAGES = ("", "inputs", "init", "forward", "lazy")  # where an attempt may fail, the least telling first
 
 
 Hints = dict[str, dict[str, dict[str, Any]]]
@@ -138,23 +139,42 @@ def _search(
         model = runner.load()
     except Exception as error:
         return _loss("import", f"{type(error).__name__}: {error}"), None
-    furthest = Result(False, "nothing to try")
     known = _parameters(runner.source, model, hints)
-    for family in _families(runner, known, examples, as_shown):
-        found, furthest = _try_family(runner, family, furthest, known)
+    found, furthest = _find(runner, _families(runner, known, examples, as_shown), known, is_solved=not as_shown)
+    if found is None:
+        return _loss(furthest.stage, furthest.error), None
+    names = list(inspect.signature(model.forward).parameters)[1:]  # type: ignore[attr-defined]
+    found = fill_identities(runner, _disable_dropout(runner, found, model))
+    if not as_shown or found.evidence != "test":
+        found = raise_factors(runner, found, [item.name for item in known.init])
+        found = improve_sizes(runner, found, names, salt, known.facts.unit)
+        found = open_branches(runner, found, known.init)
+    texts = [draw.text() for draw in found.draws]
+    return {"init": list(found.init), "inputs": texts, "evidence": found.evidence, "tries": runner.tries}, found
+
+
+def _find(
+    runner: AttemptRunner, families: Iterator[list[Attempt]], known: Parameters, *, is_solved: bool
+) -> tuple[Attempt | None, Result]:
+    """An attempt that works, and the first failure of those that came furthest in the code.
+
+    `is_solved`: where no correction helps, solve for the sizes.
+    """
+    failures = [(Attempt((), ()), Result(False, "nothing to try"))]  # each came further than all before
+    for family in families:
+        found = _try_family(runner, family, failures, known)
         if found is not None:
-            names = list(inspect.signature(model.forward).parameters)[1:]  # type: ignore[attr-defined]
-            found = fill_identities(runner, _disable_dropout(runner, found, model))
-            if not as_shown or found.evidence != "test":
-                found = raise_factors(runner, found, [item.name for item in known.init])
-                found = improve_sizes(runner, found, names, salt, known.facts.unit)
-                found = open_branches(runner, found, known.init)
-            texts = [draw.text() for draw in found.draws]
-            result = {"init": list(found.init), "inputs": texts, "evidence": found.evidence, "tries": runner.tries}
-            return result, found
+            return found, failures[-1][1]
         if runner.exhausted:
             break
-    return _loss(furthest.stage, furthest.error), None
+    starts = [trial for trial in failures[: -MAX_STARTS - 1 : -1] if trial[1].stage == "forward"]
+    if not is_solved or not starts:
+        return None, failures[-1][1]
+
+    def corrections(attempt: Attempt, result: Result) -> Iterator[Attempt]:
+        return repair(attempt, result.error, result.line, known, result.operands)
+
+    return solve(runner, starts, corrections)
 
 
 def _loss(stage: str, error: str) -> dict[str, Any]:
@@ -192,15 +212,15 @@ def _families(
 
 
 def _try_family(
-    runner: AttemptRunner, family: list[Attempt], furthest: Result, known: Parameters
-) -> tuple[Attempt | None, Result]:
+    runner: AttemptRunner, family: list[Attempt], failures: list[Trial], known: Parameters
+) -> Attempt | None:
     """Try a family, with corrections of failed attempts, until one works or `PER_GUESS` attempts were made.
 
     Corrections of the attempt that got furthest in the code come first; every fourth attempt is a guess of the family.
 
-    Returns:
-        The attempt that works, and the first failure among those that came furthest in the code: later ones are often
-        caused by the corrections.
+    Args:
+        failures: gets each attempt that comes further in the code than all before. Later ones that come as far are
+            left out: they are often caused by the corrections.
     """
     guesses, repaired = deque(family), _Repaired()
     waiting: deque[Attempt] = deque()  # guesses that were not constructed, until a correction is
@@ -214,13 +234,13 @@ def _try_family(
         tried.add(attempt)
         result = runner.attempt(attempt)
         if result.ok:
-            return attempt, result
+            return attempt
         if result.stage == "init" and guesses and attempt.init == guesses[0].init:  # so would all others
             waiting, guesses = guesses, deque()
         elif result.stage != "init" and waiting and attempt.init != waiting[0].init:
             guesses, waiting = deque(replace(item, init=attempt.init) for item in waiting), deque()
-        if _progress(result) > _progress(furthest):
-            furthest = result
+        if result.progress > failures[-1][1].progress:
+            failures.append((attempt, result))
         absent += result.error.startswith((AbsentPackage.__name__, NameError.__name__))
         if result.stage == "lazy" or absent >= MAX_ABSENT:
             runner.tries = runner.max_tries
@@ -229,12 +249,7 @@ def _try_family(
             useless = _is_degenerate(other) or (result.stage == "init" and other.init == attempt.init)
             if other not in tried and len(repaired) < MAX_REPAIRED and not useless:
                 repaired.push(other, result, rank)
-    return None, furthest
-
-
-def _progress(result: Result) -> tuple[int, tuple[int, ...]]:
-    """How far in the code a failed attempt came: the stage, then the lines of the calls, outermost first."""
-    return STAGES.index(result.stage), result.place
+    return None
 
 
 def _is_degenerate(attempt: Attempt) -> bool:
@@ -246,15 +261,16 @@ class _Repaired:
     """Corrected attempts: those of the failure that came furthest first, then the first corrections of each failure."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, tuple[int, ...], int, int, Attempt]] = []
+        self._heap: list[tuple[int, tuple[int, ...], int, int, int, Attempt]] = []
         self._numbers = count()
 
     def __len__(self) -> int:
         return len(self._heap)
 
     def push(self, attempt: Attempt, failure: Result, rank: int) -> None:
-        stage, place = _progress(failure)
-        heappush(self._heap, (-stage, tuple(-line for line in place), rank, next(self._numbers), attempt))
+        stage, place, layers = failure.progress
+        further_first = (-stage, tuple(-instruction for instruction in place), -layers)
+        heappush(self._heap, (*further_first, rank, next(self._numbers), attempt))
 
     def pop(self) -> Attempt:
         return heappop(self._heap)[-1]

@@ -4,7 +4,7 @@ import math
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
 from types import CodeType, SimpleNamespace
@@ -31,6 +31,7 @@ PARAMETERS_PER_TRY = 1_000_000
 WORK_PER_TRY = 60_000_000
 MAX_KEPT = 64_000_000  # parameters of all modules kept for later attempts
 LAZY = (UninitializedParameter, UninitializedBuffer)
+STAGES = ("", "inputs", "init", "forward", "lazy")  # where an attempt may fail, the least telling first
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class Result:
     ok: bool
     error: str = ""
     line: str = ""
-    place: tuple[int, ...] = ()  # line numbers of the mined code that raised, outermost call first
+    place: tuple[int, ...] = ()  # instructions of the mined code that raised, outermost call first
+    layers: int = 0  # that returned before it failed: those inside `nn.Sequential` fail at the same place
     operands: tuple[int, ...] = ()  # inputs whose memory the failing statement reads
     stage: str = ""  # "init", "inputs" or "forward", where it failed
     elements: int = 0
@@ -48,6 +50,11 @@ class Result:
     repeatable: bool = True  # a second call returned the same values
     finite: bool = True
     mixed: bool = False  # something other than tensors came out as well
+
+    @property
+    def progress(self) -> tuple[int, tuple[int, ...], int]:
+        """How far in the code a failed attempt came: stage, instructions of the calls, layers that ended."""
+        return STAGES.index(self.stage), self.place, self.layers
 
 
 @dataclass
@@ -96,6 +103,7 @@ class AttemptRunner:
         with warnings.catch_warnings(), counted_work() as work:
             warnings.simplefilter("ignore")
             result = self._attempt(attempt, twice)
+        result = replace(result, layers=work.layers)
         self._seen[attempt] = result
         self.tries += work.total // WORK_PER_TRY
         return result
@@ -132,7 +140,7 @@ class AttemptRunner:
         finite = all(bool(item.isfinite().all()) for item in outputs)
         elements = sum(item.numel() for item in parts)
         mixed = len(tree_leaves(returned, is_leaf=lambda item: item is None)) > len(outputs)
-        return Result(True, "", "", (), (), "", elements, built.parameters, repeatable, finite, mixed)
+        return Result(True, "", "", (), 0, (), "", elements, built.parameters, repeatable, finite, mixed)
 
     def call(self, attempt: Attempt) -> Any:
         """The result of one call, as the module returns it."""
@@ -185,9 +193,9 @@ class AttemptRunner:
         message = f"{type(error).__name__}: {error}"[:2000]
         message = re.sub(r"\b0x[0-9a-f]{6,}", "0x", message) + _kernel(error)
         calls = _mined_calls(error, self.source.splitlines())
-        place = tuple(number for number, _, _ in calls)
-        line = calls[-1][1] if calls else ""
-        return Result(False, message, line, place, _operands(calls, given), stage, parameters=parameters)
+        place = tuple(call.instruction for call in calls)
+        text = calls[-1].text if calls else ""
+        return Result(False, message, text, place, 0, _operands(calls, given), stage, parameters=parameters)
 
 
 @lru_cache(maxsize=1024)
@@ -214,11 +222,17 @@ def _same(first: torch.Tensor, second: torch.Tensor) -> bool:
     return first.shape == second.shape and torch.equal(first.nan_to_num(), second.nan_to_num())
 
 
-def _mined_calls(error: Exception, lines: list[str]) -> list[tuple[int, str, dict[str, Any]]]:
-    """Line number, text and local variables of each call of mined code in an exception's traceback, outermost first.
+@dataclass(frozen=True)
+class _Call:
+    """A call of mined code: where it failed, the text there, and its local variables."""
 
-    `traceback` would read files.
-    """
+    instruction: int
+    text: str
+    variables: dict[str, Any]
+
+
+def _mined_calls(error: Exception, lines: list[str]) -> list[_Call]:
+    """The calls in an exception's traceback, outermost first. `traceback` would read files."""
     trace, found = error.__traceback__, []
     while trace is not None:
         code = trace.tb_frame.f_code
@@ -226,7 +240,7 @@ def _mined_calls(error: Exception, lines: list[str]) -> list[tuple[int, str, dic
             position = next(islice(code.co_positions(), trace.tb_lasti // 2, None), (None, None, None, None))
             last = min(position[1] or trace.tb_lineno, trace.tb_lineno + MAX_LINES)
             text = " ".join(line.strip() for line in lines[trace.tb_lineno - 1 : last])
-            found.append((trace.tb_lineno, text, trace.tb_frame.f_locals))
+            found.append(_Call(trace.tb_lasti, text, trace.tb_frame.f_locals))
         trace = trace.tb_next
     return found
 
@@ -242,12 +256,12 @@ def _kernel(error: Exception) -> str:
     return found
 
 
-def _operands(calls: list[tuple[int, str, dict[str, Any]]], given: Sequence[Any]) -> tuple[int, ...]:
+def _operands(calls: list[_Call], given: Sequence[Any]) -> tuple[int, ...]:
     """The inputs, or views of them, that the innermost failing statement reads which reads any by a local name."""
     memory = {place: number for number, item in enumerate(given) for place in _storages(item)}
-    for _, text, variables in reversed(calls):
-        names = re.findall(r"\w+", ASSIGNED_TO.sub("", text))
-        read = [variables[name] for name in names if name in variables]
+    for call in reversed(calls):
+        names = re.findall(r"\w+", ASSIGNED_TO.sub("", call.text))
+        read = [call.variables[name] for name in names if name in call.variables]
         found = dict.fromkeys(memory[place] for item in read for place in _storages(item) if place in memory)
         if found:
             return tuple(found)

@@ -40,9 +40,10 @@ def _operations(name: str, args: Any, result: Any) -> int:
 
 
 class Work:
-    """The multiply-adds of layers so far: no exact count, but the same on every machine."""
+    """The multiply-adds of layers so far: no exact count, but the same on every machine. `layers`: calls that ended."""
 
     total = 0
+    layers = 0
 
 
 @contextmanager
@@ -51,6 +52,7 @@ def counted_work() -> Iterator[Work]:
     work = Work()
 
     def count(layer: Any, inputs: Any, output: Any) -> None:
+        work.layers += 1
         weight = layer.__dict__.get("_parameters", {}).get("weight")
         if weight is not None and weight.dim() > 1 and isinstance(output, torch.Tensor):
             work.total += weight.numel() * output.numel() // max(1, weight.shape[0])
