@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.measuring import report
 from musadata.config import SourceConfig, SourceType
-from musadata.mining.slicing.dotted_names import dotted_name
+from musadata.mining.reading.dotted_names import dotted_name
 from musadata.sources import open_source
 from musadata.sources.drawn import DrawnSource
 from musadata.sources.operators.inventory import inventory

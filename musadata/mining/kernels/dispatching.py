@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from musadata.mining.kernels.equivalents import Equivalent, arguments_of
 from musadata.mining.kernels.repository import Definition, Repository, wrapper_kind
-from musadata.mining.slicing.known_conditions import known_answer
+from musadata.mining.reading.known_conditions import known_answer
 
 TOLD = re.compile(r"\bis_cuda\b|\bdevice\.type\b")  # in every condition that is decided by the device alone
 MAX_USERS = 40  # functions and modules of one repository that use such code

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from musadata.mining.kernels.extensions import Extension
+from musadata.mining.reading.parsing import absolute_module
 from musadata.mining.slicing.definition_index import module_name
-from musadata.mining.slicing.parsing import absolute_module
 
 MAX_HOPS = 4  # files that pass a name on
 OPERATORS = "torch.ops."

@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from pathlib import PurePosixPath
 
 from musadata.mining.kernels.native_parsing import SUFFIXES
-from musadata.mining.slicing.dotted_names import last_name
+from musadata.mining.reading.dotted_names import last_name
 
 BUILDERS = frozenset({"CUDAExtension", "CppExtension", "Extension", "SYCLExtension", "MUSAExtension", "CMakeExtension"})
 DEVICE_BUILDERS = frozenset({"CUDAExtension", "MUSAExtension"})

@@ -4,7 +4,7 @@ import ast
 import copy
 from collections.abc import Iterable, Iterator, Mapping
 
-from musadata.mining.slicing.dotted_names import last_name
+from musadata.mining.reading.dotted_names import last_name
 
 RANDOM = frozenset({"randn", "rand", "randint", "randperm", "randn_like", "rand_like", "normal", "normal_", "uniform_"})
 MAX_DEPTH = 3  # helpers that call helpers

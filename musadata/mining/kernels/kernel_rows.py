@@ -24,10 +24,10 @@ from musadata.mining.kernels.repository import Definition, Repository, wrapper_k
 from musadata.mining.kernels.shared_inputs import find_shared
 from musadata.mining.kernels.uncalled import UncalledKernels, native_sources, own_files
 from musadata.mining.kernels.usage import find_examples
+from musadata.mining.reading.parsing import first_line
 from musadata.mining.slicing.class_slicing import Unsliceable
 from musadata.mining.slicing.drafting import find_arguments, write_reference
 from musadata.mining.slicing.evidence import Example
-from musadata.mining.slicing.parsing import first_line
 from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, Reject, SourceKind
 from musadata.sandbox import Caller
 from musadata.sources.protocol import CodeSource, contained

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from musadata.mining.kernels.extension_names import Alias
 from musadata.mining.kernels.repository import Repository
-from musadata.mining.slicing.known_conditions import known_answer
-from musadata.mining.slicing.parsing import first_line
+from musadata.mining.reading.known_conditions import known_answer
+from musadata.mining.reading.parsing import first_line
 from musadata.sources.protocol import Tree
 from musadata.sources.trees import decode_source
 

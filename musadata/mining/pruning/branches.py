@@ -10,7 +10,7 @@ from musadata.mining.pruning.constant_conditions import Observations
 from musadata.mining.pruning.cutting import Cutter
 from musadata.mining.pruning.reachability import Reachability
 from musadata.mining.pruning.survey import FUNCTIONS, entries
-from musadata.mining.slicing.parsing import first_line
+from musadata.mining.reading.parsing import first_line
 
 
 def prune(source: str, seen: Observations) -> str:

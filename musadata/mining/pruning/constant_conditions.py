@@ -14,8 +14,8 @@ from typing import Any
 from musadata.mining.pruning.execution_watch import Log
 from musadata.mining.pruning.mentions import may_be_module
 from musadata.mining.pruning.survey import CHANGING, FUNCTIONS, Function, Survey
-from musadata.mining.slicing.dotted_names import last_name
-from musadata.mining.slicing.known_conditions import known_answer
+from musadata.mining.reading.dotted_names import last_name
+from musadata.mining.reading.known_conditions import known_answer
 
 ASKING = frozenset({"isinstance", "issubclass", "hasattr", "getattr", "callable", "len", "type", "bool", "any", "all"})
 COUNTING = frozenset({"range", "enumerate", "zip", "reversed"})

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from musadata.mining.slicing.parsing import first_line
+from musadata.mining.reading.parsing import first_line
 
 TEXT = re.compile(r"\s*[rbfuRBFU]{0,2}[\"']")
 ATOMS = (ast.Name, ast.Constant, ast.Attribute, ast.Call)

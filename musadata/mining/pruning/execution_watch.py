@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from musadata.mining.pruning.survey import FUNCTIONS, Survey
-from musadata.mining.slicing.parsing import first_line
+from musadata.mining.reading.parsing import first_line
 
 PLAIN = (bool, str, type(None))
 _ENTERED, _TEST, _TABLE = "_musadata_entered", "_musadata_test", "_musadata_table"

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from musadata.mining.slicing.parsing import first_line
+from musadata.mining.reading.parsing import first_line
 
 # Methods that Python and torch call by themselves, `__enter__` say.
 SPECIAL = frozenset(name for kind in (nn.Module, torch.Tensor, dict, AbstractContextManager) for name in dir(kind))

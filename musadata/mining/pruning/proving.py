@@ -24,7 +24,7 @@ from musadata.mining.pruning.idle_methods import watch_entries, without_idle_met
 from musadata.mining.pruning.mentions import WORD
 from musadata.mining.pruning.survey import Survey, defined_names
 from musadata.mining.pruning.unused import drop_unused
-from musadata.mining.slicing.parsing import first_line
+from musadata.mining.reading.parsing import first_line
 
 MAX_TRIALS = 80  # of references without some registrations and the like, first all of them, then halves
 MAX_SETS = 3  # of inputs, the reference's own included

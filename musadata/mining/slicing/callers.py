@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
 
+from musadata.mining.reading.parsing import Definition, ParsedModule
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.evidence import Example, called_name, read_examples
-from musadata.mining.slicing.parsing import Definition, ParsedModule
 from musadata.sources.protocol import UnreadableFile
 from musadata.sources.trees import decode_source
 

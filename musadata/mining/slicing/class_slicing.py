@@ -9,16 +9,17 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from musadata.errors import Rejection
-from musadata.mining.fitting.settings import Settings
+from musadata.mining.reading.decorators import MODULE_BASES, is_kept
+from musadata.mining.reading.dotted_names import dotted_name
+from musadata.mining.reading.parsing import AVAILABLE, Definition, ParsedModule
 from musadata.mining.slicing.callers import Callers
 from musadata.mining.slicing.configuration_classes import Configurations
-from musadata.mining.slicing.decorators import MODULE_BASES, is_kept
 from musadata.mining.slicing.definition_index import External, InternalModule, Meaning, PackageIndex, base_names
-from musadata.mining.slicing.dotted_names import dotted_name
+from musadata.mining.slicing.fitting_modules import FittingModules
 from musadata.mining.slicing.members import Member
 from musadata.mining.slicing.naming import Names
-from musadata.mining.slicing.parsing import AVAILABLE, Definition, ParsedModule
 from musadata.mining.slicing.resolving import WITHOUT_FORWARD, Resolver, Use, follow_chain
+from musadata.mining.slicing.settings import Settings
 
 MAX_DEFINITIONS = 200  # a larger slice is a program, not a module
 MAX_LINES = 5000
@@ -70,6 +71,7 @@ class Slicer:
         self.callers = Callers(index)
         self.configurations = Configurations(index)
         self.settings = Settings(index)
+        self.fitting = FittingModules(index, self.is_module_class)
 
     def module_classes(self, module: ParsedModule) -> list[Definition]:
         """The classes of a file that are `nn.Module`s with a `forward` of their own or inherited, in order."""

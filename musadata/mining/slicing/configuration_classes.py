@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from musadata.mining.fitting.constructors import find_constructor
+from musadata.mining.reading.dotted_names import last_name
+from musadata.mining.reading.parsing import Definition, ParsedModule, bound_names
+from musadata.mining.slicing.constructors import find_constructor
 from musadata.mining.slicing.definition_index import PackageIndex, module_name
-from musadata.mining.slicing.dotted_names import last_name
-from musadata.mining.slicing.parsing import Definition, ParsedModule, bound_names
 from musadata.sources.protocol import UnreadableFile
 from musadata.sources.trees import decode_source
 

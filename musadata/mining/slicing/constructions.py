@@ -10,13 +10,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from musadata.mining.fitting.constructors import find_constructor
-from musadata.mining.fitting.fixed_arguments import KNOWN, fix_arguments, free_names
-from musadata.mining.fitting.settings import settled
+from musadata.mining.reading.parsing import Definition, ParsedModule, bound_names
 from musadata.mining.slicing.configuration_classes import CONFIGS, Configuration
+from musadata.mining.slicing.constructors import find_constructor
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.evidence import Example, called_name, read_examples
-from musadata.mining.slicing.parsing import Definition, ParsedModule, bound_names
+from musadata.mining.slicing.fixed_arguments import KNOWN, fix_arguments, free_names, import_line
+from musadata.mining.slicing.settings import settled
 
 EVIDENCE = "construction"
 MAX_CONSTRUCTIONS = 3
@@ -113,7 +113,10 @@ def settled_constructions(
     users: Iterable[ParsedModule],
     settings: Mapping[str, str],
 ) -> list[Example]:
-    """Constructions in any file with the settings of the tree in place of what is read from a configuration."""
+    """Constructions in any file with the settings of the tree in place of what is read from a configuration.
+
+    The last one is made of the settings alone that have the names of arguments, as `Net(**config["model"])` is.
+    """
     found: dict[Example, None] = {}
     for user, example in _elsewhere(index, definition, [module, *users]):
         made = Example(
@@ -125,7 +128,11 @@ def settled_constructions(
         is_told = (made.init, made.init_keywords) != (example.init, example.init_keywords)
         if is_told and not others & {*user.bindings, "self", "*"}:
             found[made] = None
-    return sorted(found, key=lambda item: (len(_names(item) - KNOWN), _weight(item)))[:MAX_CONSTRUCTIONS]
+    shown = sorted(found, key=lambda item: (len(_names(item) - KNOWN), _weight(item)))[:MAX_CONSTRUCTIONS]
+    constructor = find_constructor(index, definition)
+    needed = [name for name in constructor.names if name in constructor.required]
+    named = Example((), tuple((name, settings.get(name, name)) for name in needed), evidence=EVIDENCE)
+    return [*shown, *([named] if any(name in settings for name in needed) else [])]
 
 
 def constructed_elsewhere(
@@ -140,7 +147,7 @@ def constructed_elsewhere(
         known = _known_part(index, example, definition, KNOWN | user.bindings.keys())
         used = sorted(_names(known) - KNOWN)
         if used:
-            shown[known, tuple(f"from {user.name} import {name}" for name in used)] = None
+            shown[known, (import_line(user.name, used, module.name),)] = None
     for number, (example, imports) in enumerate(sorted(shown, key=lambda item: _weight(item[0]))[:MAX_FIXED]):
         made = fix_arguments(index, module, definition, example, ELSEWHERE + number, imports)
         if made is not None:

@@ -8,8 +8,8 @@ from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
-from musadata.mining.slicing.dotted_names import dotted_name
-from musadata.mining.slicing.parsing import (
+from musadata.mining.reading.dotted_names import dotted_name
+from musadata.mining.reading.parsing import (
     AVAILABLE,
     Definition,
     Import,

@@ -11,6 +11,7 @@ from typing import Any
 import libcst as cst
 
 from musadata.errors import Rejection
+from musadata.mining.reading.parsing import Definition, ParsedModule, bound_names
 from musadata.mining.slicing.class_slicing import Slice, Slicer, Unsliceable
 from musadata.mining.slicing.constructions import (
     configured,
@@ -24,7 +25,6 @@ from musadata.mining.slicing.imports import forbidden_imports
 from musadata.mining.slicing.members import docstring_text
 from musadata.mining.slicing.naming import sort_imports
 from musadata.mining.slicing.packed_inputs import unpack_inputs
-from musadata.mining.slicing.parsing import Definition, ParsedModule, bound_names
 from musadata.mining.slicing.renaming import rename_text
 from musadata.mining.slicing.rewriting import write_definitions
 from musadata.records import Draft, Reject, SourceKind
@@ -97,6 +97,9 @@ def draft_class(
         except Rejection as error:
             first = error if first.reason in ("needs_configuration", "init_fails") else first
     for made, example in constructed_elsewhere(slicer.index, module, definition, callers.users(definition)):
+        with suppress(Rejection):
+            return _draft_variant(source, slicer, definition, made, [example], sandbox)
+    for made, example in slicer.fitting.variants(module, definition):
         with suppress(Rejection):
             return _draft_variant(source, slicer, definition, made, [example], sandbox)
     problem = source.dependencies.problem(first.detail) if first.reason == "needs_package" else ""

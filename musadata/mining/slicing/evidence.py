@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeVar
 
-from musadata.mining.slicing.dotted_names import last_name
+from musadata.mining.reading.dotted_names import last_name
 
 Node = TypeVar("Node", bound=ast.expr)
 MAX_EXAMPLES = 6

@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from musadata.mining.fitting.settings import Settings
+from musadata.mining.reading.parsing import Definition, ParsedModule
 from musadata.mining.slicing.class_slicing import Slice
 from musadata.mining.slicing.configuration_classes import CONFIGS
 from musadata.mining.slicing.definition_index import PackageIndex
-from musadata.mining.slicing.parsing import Definition, ParsedModule
+from musadata.mining.slicing.settings import Settings
 
 TREE = ""  # stands for no class
 

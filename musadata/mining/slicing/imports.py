@@ -3,7 +3,7 @@
 import ast
 from functools import lru_cache
 
-from musadata.mining.slicing.parsing import AVAILABLE, IMPORTS
+from musadata.mining.reading.parsing import AVAILABLE, IMPORTS
 
 
 @lru_cache(maxsize=8)

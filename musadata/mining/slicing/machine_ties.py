@@ -22,6 +22,7 @@ INDEX = ("torch.cuda.current_device",)
 DOWNLOADING = frozenset({"load_url", "load_state_dict_from_url"})
 NAMING = frozenset({"autocast", "startswith", "endswith"})  # calls that take the name of a kind of device
 PARSING = re.compile(r"\.(parse_args|parse_known_args)\(\)")
+SCRIPTED = re.compile(r"\btorch\.jit\.script\(([\w.]+)\)")  # which needs the file of a function
 DEVICE_NUMBER = re.compile(r"\.get_device\(\)(?=\s*[,)])")  # as an argument; elsewhere it is compared
 OLD_NAME = re.compile(
     r"(?<![\w.])(np|numpy)\.(float|int|bool|complex|object|cumproduct|product|alltrue|sometrue|infty|Inf|NaN|NAN)\b"
@@ -186,11 +187,13 @@ def _is_no_device(node: cst.BaseExpression) -> bool:
 
 
 def modernize(text: str) -> str:
-    """The code with the defaults of its command line, and numpy's present names where 2.0 has removed one.
+    """The code as it runs today: with the defaults of its command line, and numpy's names of 2.0.
 
-    A tensor's device stands for the number of its GPU, which is negative for a tensor that is on none.
+    Functions are not compiled, and a tensor's device stands for the number of its GPU, which is negative for a tensor
+    that is on none.
     """
-    return OLD_NAME.sub(_present_name, PARSING.sub(r".\1([])", DEVICE_NUMBER.sub(".device", text)))
+    text = SCRIPTED.sub(r"\1", DEVICE_NUMBER.sub(".device", text))
+    return OLD_NAME.sub(_present_name, PARSING.sub(r".\1([])", text))
 
 
 def _present_name(found: re.Match[str]) -> str:

@@ -5,9 +5,9 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from musadata.mining.slicing.decorators import NAMES
-from musadata.mining.slicing.dotted_names import last_name
-from musadata.mining.slicing.parsing import bound_names, first_line
+from musadata.mining.reading.decorators import NAMES
+from musadata.mining.reading.dotted_names import last_name
+from musadata.mining.reading.parsing import bound_names, first_line
 
 CALLED_BY_PYTHON = frozenset(NAMES["called_by_python"])
 MAX_LENGTH = 96  # of a docstring's first sentence

@@ -14,6 +14,17 @@ CUSTOMARY = {
 }
 # Members of these are written with the module's name before them: nn.Linear, F.relu, torch.Tensor.
 QUALIFIED = frozenset(CUSTOMARY)
+# Where the things are now that older versions of Python and PyTorch had elsewhere.
+ABSTRACT = ("Callable", "Container", "Hashable", "Iterable", "Iterator", "Mapping", "MutableMapping", "Sequence")
+MOVED = {
+    "torch._six.container_abcs": ("collections.abc", ""),
+    "torch._six.inf": ("math", "inf"),
+    "torch._six.nan": ("math", "nan"),
+    "torch._six.string_classes": ("builtins", "str"),
+    "torch._six.int_classes": ("builtins", "int"),
+    "fractions.gcd": ("math", "gcd"),
+    **{f"collections.{name}": ("collections.abc", name) for name in ABSTRACT},
+}
 RESERVED = frozenset({"Model", "get_inputs", "get_init_inputs"})
 
 
@@ -27,6 +38,7 @@ class Names:
 
     def external(self, thing: External) -> str:
         """The expression for something external; adds its import statement."""
+        thing = External(*MOVED.get(thing.dotted, (thing.module, thing.name)))
         written = self._written.get(thing.dotted)
         if written is None:
             written = self._written[thing.dotted] = self._introduce(thing)

@@ -4,8 +4,8 @@ import ast
 import re
 from dataclasses import dataclass, field
 
+from musadata.mining.reading.parsing import Definition, ParsedModule, parse_module
 from musadata.mining.slicing.definition_index import PackageIndex
-from musadata.mining.slicing.parsing import Definition, ParsedModule, parse_module
 
 SUFFIX = "__unpacked"  # of the module that holds the subclass
 MAX_ITEMS = 6

@@ -8,7 +8,7 @@ from typing import Any
 import libcst as cst
 import libcst.matchers as m
 
-from musadata.mining.slicing import dotted_names
+from musadata.mining.reading import dotted_names
 
 
 class NoPosition(Exception):

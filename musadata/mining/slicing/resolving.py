@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-from musadata.mining.slicing.decorators import MODULE_BASES
+from musadata.mining.reading.decorators import MODULE_BASES
+from musadata.mining.reading.parsing import Definition, ParsedModule, parse_module, usage
 from musadata.mining.slicing.definition_index import External, InternalModule, Meaning, PackageIndex, base_names
 from musadata.mining.slicing.members import Member, class_members, replaced_names
-from musadata.mining.slicing.naming import CUSTOMARY
-from musadata.mining.slicing.parsing import Definition, ParsedModule, parse_module, usage
+from musadata.mining.slicing.naming import CUSTOMARY, MOVED
 
 WITHOUT_FORWARD = frozenset({"Module", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"})
 SPREADING = "torch.nn.parallel."  # wrappers that spread another module over devices, and compute nothing
@@ -20,6 +20,7 @@ Key = tuple[str, int]
 K = TypeVar("K")
 V = TypeVar("V")
 STRING = re.compile(r"['\"]([A-Za-z_]\w*)['\"]")
+KNOWN_PLACES = CUSTOMARY.keys() | MOVED.keys()
 MAX_HELD = 2  # things that stand in such an object; each is copied with all that it needs
 SYNCHRONIZED = re.compile(r"^SynchronizedBatchNorm([123]d)$")
 
@@ -227,6 +228,6 @@ def follow_chain(index: PackageIndex, module: ParsedModule, chain: str) -> tuple
         while used < len(parts) and f"{meaning.module}.{parts[used]}" in module.submodules:
             meaning, used = External(f"{meaning.module}.{parts[used]}"), used + 1
     if isinstance(meaning, External):  # `torch.nn.functional` and the like by attributes of a customary module
-        while used < len(parts) and f"{meaning.dotted}.{parts[used]}" in CUSTOMARY:
+        while used < len(parts) and f"{meaning.dotted}.{parts[used]}" in KNOWN_PLACES:
             meaning, used = External(f"{meaning.dotted}.{parts[used]}"), used + 1
     return meaning, used

@@ -11,10 +11,11 @@ from hashlib import sha256
 import libcst as cst
 import libcst.matchers as m
 
+from musadata.mining.reading.decorators import DROPPED_DECORATORS
+from musadata.mining.reading.einops import LAYERS, Untranslatable, translate_call, translate_layer
+from musadata.mining.reading.known_conditions import known_answer
+from musadata.mining.reading.parsing import DROPPED_CALLS, Import, ParsedModule
 from musadata.mining.slicing.class_slicing import Piece, Slice
-from musadata.mining.slicing.decorators import DROPPED_DECORATORS
-from musadata.mining.slicing.einops import LAYERS, Untranslatable, translate_call, translate_layer
-from musadata.mining.slicing.known_conditions import known_answer
 from musadata.mining.slicing.line_joining import join_signature
 from musadata.mining.slicing.machine_ties import (
     DOWNLOADING,
@@ -27,7 +28,6 @@ from musadata.mining.slicing.machine_ties import (
 )
 from musadata.mining.slicing.members import first_sentence, is_docstring
 from musadata.mining.slicing.naming import sort_imports
-from musadata.mining.slicing.parsing import DROPPED_CALLS, Import, ParsedModule
 from musadata.mining.slicing.renaming import dotted_name, rename_text
 
 PLAIN_TYPES = frozenset(["int", "float", "bool", "str", "None", "tuple", "list", "dict", "torch.Tensor"])

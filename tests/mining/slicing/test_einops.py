@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from musadata.mining.slicing.einops import Untranslatable, translate_call
+from musadata.mining.reading.einops import Untranslatable, translate_call
 from tests.mining.slicing.test_slicing import cut, run
 
 

@@ -712,3 +712,12 @@ def test_checks_of_types_are_left_out():
     text = cut({"net.py": code}, "net.py", "Net")
     assert "beartype" not in text
     assert run(text)["Model"]()(torch.zeros(1)).item() == 1
+
+
+def test_functions_are_not_compiled_for_scripting():
+    code = "import torch\nfrom torch import nn\n\ndef double(x):\n    return x * 2\n\n"
+    code += "double_jit = torch.jit.script(double)\n\nclass Net(nn.Module):\n    def forward(self, x):\n"
+    code += "        return double_jit(x)\n"
+    text = cut({"net.py": code}, "net.py", "Net")
+    assert "torch.jit" not in text
+    assert run(text)["Model"]()(torch.ones(1)).item() == 2

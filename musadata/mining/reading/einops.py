@@ -9,7 +9,7 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 
-from musadata.mining.slicing.dotted_names import dotted_name
+from musadata.mining.reading.dotted_names import dotted_name
 
 FUNCTIONS = frozenset({"rearrange", "repeat", "reduce", "einsum"})
 LAYERS = frozenset({"Rearrange", "Reduce"})

@@ -3,8 +3,8 @@
 import ast
 from collections.abc import Mapping, Sequence
 
-from musadata.mining.slicing.decorators import NAMES
-from musadata.mining.slicing.dotted_names import dotted_name, last_name
+from musadata.mining.reading.decorators import NAMES
+from musadata.mining.reading.dotted_names import dotted_name, last_name
 
 NEVER_TRUE = frozenset(NAMES["never_true"])  # of a reference
 YIELDS = (ast.Yield, ast.YieldFrom)  # even where it never runs, it makes a function a generator

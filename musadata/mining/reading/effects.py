@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Callable, Iterator
 
-from musadata.mining.slicing.dotted_names import dotted_name
+from musadata.mining.reading.dotted_names import dotted_name
 
 # Methods that change what they are called on, if a function calls them on a global name.
 CHANGING = frozenset({"append", "add", "update", "setdefault", "extend", "insert", "register", "__setitem__"})

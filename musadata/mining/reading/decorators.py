@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from musadata.mining.slicing.dotted_names import last_name
+from musadata.mining.reading.dotted_names import last_name
 
 NAMES: dict[str, list[str]] = yaml.safe_load(Path(__file__).with_name("names.yaml").read_text(encoding="utf-8"))
 MODULE_BASES = frozenset(NAMES["module_bases"])

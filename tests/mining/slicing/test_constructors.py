@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from musadata.mining.fitting.constructors import find_constructor
-from musadata.mining.fitting.fixed_arguments import fix_arguments
 from musadata.mining.slicing.class_slicing import Slicer
 from musadata.mining.slicing.constructions import constructed_elsewhere, find_constructions
+from musadata.mining.slicing.constructors import find_constructor
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.drafting import write_slice
 from musadata.mining.slicing.evidence import Example
+from musadata.mining.slicing.fixed_arguments import fix_arguments
 from musadata.sources.trees import MemoryTree
 from tests.mining.slicing.test_slicing import run
 
@@ -66,6 +66,16 @@ def test_a_constructor_that_hands_on_no_star_takes_its_own_arguments_alone():
     slicer = tree({"base.py": BASE, "net.py": HEAD + body})
     [definition] = slicer.module_classes(slicer.index.parse("net.py"))
     assert find_constructor(slicer.index, definition).names == ("counts",)
+
+
+@pytest.mark.parametrize(("folder", "shown"), [("my-tools/", 1), ("", 0)])
+def test_folders_whose_names_cannot_be_imported_show_what_lies_beside(folder, shown):
+    script = "from base import Chain, Unit\n\ndef run():\n    net = Chain(Unit, [2])\n"
+    slicer = tree({f"{folder}base.py": BASE, "my-tools/run.py": script})
+    module = slicer.index.parse(f"{folder}base.py")
+    definition = next(item for item in slicer.module_classes(module) if item.names[0] == "Chain")
+    users = list(slicer.callers.users(definition))
+    assert len(list(constructed_elsewhere(slicer.index, module, definition, users))) == shown
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
-"""The constructor that a class has, its own or that of a base class, and what it hands on to the next one."""
+"""Methods that a class has, its own or those of a base class, and what a constructor hands on to the next one."""
 
 import ast
 from dataclasses import dataclass
 
+from musadata.mining.reading.parsing import Definition
 from musadata.mining.slicing.definition_index import PackageIndex, base_names
-from musadata.mining.slicing.parsing import Definition
 from musadata.mining.slicing.resolving import follow_chain
 
 MAX_BASES = 8  # above each other
@@ -31,7 +31,7 @@ def find_constructor(index: PackageIndex, definition: Definition, depth: int = 0
     module = index.module(definition.module)
     if not isinstance(node, ast.ClassDef) or module is None or depth > MAX_BASES:
         return Constructor()
-    found = own_constructor(node)
+    found = own_method(node, "__init__")
     if found is not None and not (_hands_on(found) and (found.args.vararg or found.args.kwarg)):
         return _constructor(found.args)
     above = Constructor()
@@ -50,10 +50,21 @@ def find_constructor(index: PackageIndex, definition: Definition, depth: int = 0
     )
 
 
-def own_constructor(node: ast.AST) -> ast.FunctionDef | None:
-    """The constructor that a class itself defines."""
+def find_method(index: PackageIndex, definition: Definition, name: str, depth: int = 0) -> ast.FunctionDef | None:
+    """The method of this name that a class of the tree has, its own or that of a base class there."""
+    own = own_method(definition.node, name)
+    module = index.module(definition.module)
+    if own is not None or not isinstance(definition.node, ast.ClassDef) or module is None or depth > MAX_BASES:
+        return own
+    meanings = (follow_chain(index, module, base)[0] for base in base_names(definition.node))
+    above = (find_method(index, item, name, depth + 1) for item in meanings if isinstance(item, Definition))
+    return next((method for method in above if method is not None), None)
+
+
+def own_method(node: ast.AST, name: str) -> ast.FunctionDef | None:
+    """The method of this name that a class itself defines."""
     functions = (item for item in getattr(node, "body", ()) if isinstance(item, ast.FunctionDef))
-    return next((item for item in functions if item.name == "__init__"), None)
+    return next((item for item in functions if item.name == name), None)
 
 
 def _hands_on(constructor: ast.FunctionDef) -> bool:

@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
+from musadata.mining.reading.dotted_names import last_name
 from musadata.mining.slicing.configuration_classes import CONFIGS, WORDS
 from musadata.mining.slicing.definition_index import PackageIndex
-from musadata.mining.slicing.dotted_names import last_name
 from musadata.sources.protocol import UnreadableFile
 from musadata.sources.trees import decode_source
 

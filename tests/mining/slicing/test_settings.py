@@ -2,13 +2,13 @@
 
 import pytest
 
-from musadata.mining.fitting.settings import Settings, settled
 from musadata.mining.search import search_arguments
 from musadata.mining.slicing.class_slicing import Slicer
 from musadata.mining.slicing.constructions import settled_constructions
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.drafting import write_slice
 from musadata.mining.slicing.hints import constructor_hints
+from musadata.mining.slicing.settings import Settings, settled
 from musadata.sources.trees import MemoryTree
 
 COMMAND_LINE = """
@@ -100,8 +100,9 @@ def test_constructions_from_a_configuration_show_what_its_settings_are():
     module = slicer.index.parse("net.py")
     [definition] = slicer.module_classes(module)
     users = list(slicer.callers.users(definition))
-    [example] = settled_constructions(slicer.index, module, definition, users, slicer.settings.values)
+    example, named = settled_constructions(slicer.index, module, definition, users, slicer.settings.values)
     assert example.init == ("[12, (6, 4)]", "num_classes")
+    assert named.init_keywords == (("dims", "[12, (6, 4)]"), ("classes", "classes"))
     shown = {"init": example.init, "init_keywords": (), "inputs": (), "input_keywords": (), "evidence": "construction"}
     found = search_arguments(write_slice(slicer, definition)[0], "Net", [shown], "")
     assert eval(found["init"][0])[1] and len(found["init"]) == 2, found

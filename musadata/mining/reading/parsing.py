@@ -10,10 +10,11 @@ from types import MappingProxyType
 from typing import TypeGuard
 
 from musadata.gc_freeze import gc_frozen
-from musadata.mining.slicing.decorators import is_kept
-from musadata.mining.slicing.effects import changed_names
-from musadata.mining.slicing.einops import FUNCTIONS, LAYERS, call_name
-from musadata.mining.slicing.known_conditions import known_answer, live_statements
+from musadata.mining.reading.decorators import is_kept
+from musadata.mining.reading.effects import changed_names
+from musadata.mining.reading.einops import FUNCTIONS, LAYERS, call_name
+from musadata.mining.reading.known_conditions import known_answer, live_statements
+from musadata.mining.reading.local_imports import lift_imports
 
 AVAILABLE = frozenset(sys.stdlib_module_names | {"torch", "numpy"})  # what a reference may import
 # Calls of these as statements are dropped: telemetry, output, and what a base class that is dropped would do.
@@ -100,9 +101,11 @@ def parse_module(name: str, path: str, text: str) -> ParsedModule:
     with warnings.catch_warnings(), gc_frozen(len(text)):
         warnings.simplefilter("ignore")  # such as invalid escapes in strings
         tree = ast.parse(text)
+        text, lifted = lift_imports(text, tree, AVAILABLE)
+        tree = ast.parse(text) if lifted else tree
     module = ParsedModule(name, path, path.endswith("__init__.py"), text)
     statements = list(_live_statements(module, tree.body))
-    for node in statements:
+    for node in [*lifted, *statements]:
         _bind(module, node)
     for node in statements:
         changed = changed_names(node, module.function)

@@ -1,0 +1,215 @@
+"""Modules of a tree that fit an argument: a class with the attributes that are read from it, or of its name.
+
+`def __init__(self, encoder, decoder)` with `decoder.output_size` in it wants the tree's `Encoder` and `Decoder`. What
+these in turn must be given are arguments of the subclass that fixes them.
+"""
+
+import ast
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from musadata.mining.reading.parsing import Definition, ParsedModule, bound_names
+from musadata.mining.slicing.configuration_classes import CONFIGS
+from musadata.mining.slicing.constructions import find_constructions
+from musadata.mining.slicing.constructors import find_constructor, own_method
+from musadata.mining.slicing.definition_index import PackageIndex, base_names
+from musadata.mining.slicing.evidence import Example
+from musadata.mining.slicing.fixed_arguments import KNOWN, fix_arguments, free_names, import_line
+from musadata.mining.slicing.resolving import follow_chain
+from musadata.sources.dependencies import PLACE
+from musadata.sources.protocol import UnreadableFile
+
+MAX_FILES = 300  # whose classes are looked at, in one tree
+# Networks that modules are often made from, of packages that may be copied.
+NETWORKS = ("torchvision.models.resnet", "torchvision.models.densenet", "torchvision.models.vgg")
+MAX_VARIANTS = 2  # the classes that fit best, and the next
+NUMBER = 30_000  # of a subclass that fixes modules
+# What every module has, or a layer of PyTorch.
+OF_MODULES = frozenset(
+    (
+        "parameters",
+        "named_parameters",
+        "modules",
+        "named_modules",
+        "children",
+        "named_children",
+        "buffers",
+        "named_buffers",
+        "state_dict",
+        "load_state_dict",
+        "train",
+        "eval",
+        "to",
+        "cuda",
+        "cpu",
+        "half",
+        "float",
+        "double",
+        "apply",
+        "forward",
+        "training",
+        "add_module",
+        "register_buffer",
+        "register_parameter",
+        "register_forward_hook",
+        "zero_grad",
+        "requires_grad_",
+        "weight",
+        "bias",
+        "in_features",
+        "out_features",
+        "in_channels",
+        "out_channels",
+        "kernel_size",
+        "stride",
+        "padding",
+        "dilation",
+        "groups",
+        "__class__",
+        "shape",
+        "size",
+        "dtype",
+        "device",
+        "data",
+    )
+)
+
+
+@dataclass(frozen=True)
+class _Argument:
+    """How a class uses one of its constructor's arguments."""
+
+    name: str
+    read: frozenset[str]
+    is_class: bool  # the constructor itself calls it
+
+
+class FittingModules:
+    """Finds modules of one tree; keeps the attributes of its classes."""
+
+    def __init__(self, index: PackageIndex, is_module: Callable[[Definition], bool]):
+        self._index = index
+        self._is_module = is_module
+        self._all: list[Definition] | None = None
+        self._attributes: dict[tuple[str, int], frozenset[str]] = {}
+
+    def variants(self, module: ParsedModule, definition: Definition) -> Iterator[tuple[Definition, Example]]:
+        """Subclasses of a class that fix those of its arguments for which the tree has modules."""
+        fitting = {
+            item: found
+            for item in _arguments(find_constructor(self._index, definition).names, definition)
+            if (found := self._fitting(item, module, definition))
+        }
+        for number in range(MAX_VARIANTS if fitting else 0):
+            if number and all(len(found) <= number for found in fitting.values()):
+                return
+            chosen = {item: found[min(number, len(found) - 1)] for item, found in fitting.items()}
+            made = self._fix(module, definition, chosen, number)
+            if made is not None:
+                yield made
+
+    def _fitting(self, item: _Argument, module: ParsedModule, definition: Definition) -> list[Definition]:
+        """The classes that fit an argument, those of its name first, and those of the same file."""
+        found = []
+        for other in self._classes():
+            is_copied = other.module.startswith(f"{PLACE}.")
+            is_named = not is_copied and _plain(other.names[0]) == _plain(item.name)
+            fits = item.read <= self.attributes(other) if item.read else is_named
+            if fits and other.names[0] != definition.names[0]:
+                found.append((not is_named, is_copied, other.module != module.name, other))
+        return [other for *_, other in sorted(found, key=lambda place: place[:3])][:MAX_VARIANTS]
+
+    def _classes(self) -> list[Definition]:
+        if self._all is None:
+            self._all = []
+            for path in [path for path in self._index.tree.paths() if path.endswith(".py")][:MAX_FILES]:
+                with suppress(UnreadableFile, SyntaxError, ValueError, RecursionError, MemoryError):
+                    self._all += filter(self._is_module, self._index.parse(path).classes())
+            copied = [self._index.module(f"{PLACE}.{name}") for name in NETWORKS]
+            self._all += [item for module in copied if module for item in module.classes() if self._is_module(item)]
+        return self._all
+
+    def attributes(self, definition: Definition, depth: int = 0) -> frozenset[str]:
+        """What an instance of a class has: its methods, what it sets on itself, and the same of its base classes."""
+        if definition.key not in self._attributes:
+            found = set(_attributes(definition.node))
+            module = self._index.module(definition.module)
+            for name in base_names(definition.node) if isinstance(definition.node, ast.ClassDef) and depth < 4 else ():
+                meaning = follow_chain(self._index, module, name)[0] if module is not None else None
+                found |= self.attributes(meaning, depth + 1) if isinstance(meaning, Definition) else frozenset()
+            self._attributes[definition.key] = frozenset(found)
+        return self._attributes[definition.key]
+
+    def _fix(
+        self, module: ParsedModule, definition: Definition, chosen: dict[_Argument, Definition], number: int
+    ) -> tuple[Definition, Example] | None:
+        """The subclass that fixes arguments to these classes or to instances of them.
+
+        What several of them must be given by one name, such as a width, is the same argument of the subclass.
+        """
+        own = find_constructor(self._index, definition).required - {item.name for item in chosen}
+        given: list[tuple[str, str]] = []
+        opened: dict[str, None] = {}
+        imports: list[str] = []
+        for item, kind in chosen.items():
+            constructor = find_constructor(self._index, kind)
+            by_name = {} if item.is_class else self._shown(kind)
+            needed = [name for name in constructor.names if name in constructor.required and name not in by_name]
+            opened |= {} if item.is_class else dict.fromkeys(name for name in needed if name not in own)
+            handed = ", ".join(f"{name}={by_name.get(name, name)}" for name in (*needed, *by_name))
+            given.append((item.name, kind.names[0] if item.is_class else f"{kind.names[0]}({handed})"))
+            others = {name for text in by_name.values() for name in free_names(text) - KNOWN}
+            place = kind.module.removeprefix(f"{PLACE}.")
+            imports.append(import_line(place, sorted({kind.names[0], *others}), module.name))
+        example = Example((), tuple(given))
+        return fix_arguments(self._index, module, definition, example, NUMBER + number, tuple(imports), tuple(opened))
+
+    def _shown(self, kind: Definition) -> dict[str, str]:
+        """The arguments with which a class is constructed in its own file, if it needs any."""
+        module = self._index.module(kind.module)
+        constructor = find_constructor(self._index, kind)
+        if module is None or not constructor.required:
+            return {}
+        shown = find_constructions(self._index, module, kind)
+        for example in (*shown.mined, *shown.plain):
+            by_name = dict(zip(constructor.names, example.init, strict=False)) | dict(example.init_keywords)
+            texts = by_name.values()
+            known = KNOWN | module.bindings.keys()
+            if by_name.keys() <= {*constructor.names} and all(
+                not text.startswith("*") and free_names(text) <= known for text in texts
+            ):
+                return by_name
+        return {}
+
+
+def _arguments(names: tuple[str, ...], definition: Definition) -> Iterator[_Argument]:
+    """The arguments of a constructor that are used as modules, or as classes of modules."""
+    constructor = own_method(definition.node, "__init__")
+    nodes = [node for node in ast.walk(definition.node) if isinstance(node, (ast.Attribute, ast.Call))]
+    inner = {id(node) for node in ast.walk(constructor)} if constructor is not None else set()
+    for name in [name for name in names if not CONFIGS.match(name)]:
+        read = {node.attr for node in nodes if isinstance(node, ast.Attribute) and _holds(node.value, name)}
+        called = [node for node in nodes if isinstance(node, ast.Call) and _holds(node.func, name)]
+        if called or read - OF_MODULES:
+            is_class = any(id(node) in inner and isinstance(node.func, ast.Name) for node in called)
+            yield _Argument(name, frozenset(read - OF_MODULES), is_class)
+
+
+def _holds(node: ast.expr, name: str) -> bool:
+    """Whether an expression is an argument, or the attribute of `self` of the same name."""
+    if isinstance(node, ast.Attribute):
+        return node.attr == name and isinstance(node.value, ast.Name) and node.value.id == "self"
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _attributes(node: ast.stmt) -> Iterator[str]:
+    for item in getattr(node, "body", ()):
+        yield from bound_names(item)
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store):
+            yield from [inner.attr] if isinstance(inner.value, ast.Name) and inner.value.id == "self" else []
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
