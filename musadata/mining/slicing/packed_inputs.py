@@ -1,10 +1,11 @@
-"""Modules whose `forward` takes tensors in a tuple, list or dictionary: a subclass takes each by itself."""
+"""Modules whose `forward` takes tensors in a tuple, list, dictionary or object: a subclass takes each by itself."""
 
 import ast
 import re
 from dataclasses import dataclass, field
 
 from musadata.mining.reading.parsing import Definition, ParsedModule, parse_module
+from musadata.mining.slicing.constructors import find_method
 from musadata.mining.slicing.definition_index import PackageIndex
 
 SUFFIX = "__unpacked"  # of the module that holds the subclass
@@ -12,6 +13,10 @@ MAX_ITEMS = 6
 UNPACKED = re.compile(r"values to unpack \(expected ([2-6])")
 ITEMS = 3  # of a list of any length
 ITERATING = frozenset({"zip", "enumerate", "reversed", "cat", "stack", "concat", "sum", "list", "tuple"})
+# What tensors have as well; an object that has something else is none.
+OF_TENSORS = frozenset({"shape", "device", "dtype", "data", "T", "mT", "H", "ndim", "is_cuda", "requires_grad", "grad"})
+OF_TENSORS |= {"real", "imag", "layout", "is_sparse", "names"}
+LACKING = re.compile(r"'Tensor' object has no attribute '(\w+)'")
 UNTYPED = frozenset({"len", "isinstance", "type", "print"})  # what may be called on anything
 
 
@@ -20,12 +25,15 @@ class _Uses:
     """How a method uses one of its parameters.
 
     `names`: of the items, where it unpacks them. `handed_on`: to a module of its own, which may do so.
+    `attributes`: those of an object that it reads. `is_star`: all inputs by position.
     """
 
     names: tuple[str, ...] = ()
     count: int = 0
     handed_on: bool = False
     keys: dict[str, None] = field(default_factory=dict)
+    attributes: dict[str, None] = field(default_factory=dict)
+    is_star: bool = False
     is_other: bool = False
 
 
@@ -36,15 +44,19 @@ def unpack_inputs(
 
     `error`: of a call with a tensor; where a part of the module unpacks what it is handed, it says how many items.
     """
-    forward = next((item for item in getattr(definition.node, "body", ()) if _is_forward(item)), None)
+    forward = find_method(index, definition, "forward")
     if forward is None or forward.args.kwonlyargs or forward.args.posonlyargs:
         return None
     required = [item.arg for item in forward.args.args[1 : len(forward.args.args) - len(forward.args.defaults)]]
     uses = {name: _uses(forward, name) for name in required}
-    stated = UNPACKED.search(error)
+    if forward.args.vararg is not None and not forward.args.defaults:
+        uses[forward.args.vararg.arg] = _uses(forward, forward.args.vararg.arg)
+        uses[forward.args.vararg.arg].is_star = True
+    stated, lacking = UNPACKED.search(error), LACKING.search(error)
     for item in uses.values():
-        if stated and item.handed_on and not (item.names or item.count or item.keys):
-            item.count, item.names = int(stated[1]), ()
+        if item.handed_on and not _is_packed(item):
+            item.count = int(stated[1]) if stated else item.count
+            item.attributes = dict.fromkeys(_read_with(module, lacking[1])) if lacking else {}
     if not any(_is_packed(item) for item in uses.values()):
         return None
     taken: list[str] = []
@@ -58,25 +70,44 @@ def unpack_inputs(
             given += names
         taken += names
     own = definition.names[0]
-    lines = [f"from .{module.name.rpartition('.')[2]} import {own}", "", "", f"class {own}{SUFFIX}({own}):"]
+    lines = [
+        "from types import SimpleNamespace",
+        f"from .{module.name.rpartition('.')[2]} import {own}",
+        "",
+        "",
+        f"class {own}{SUFFIX}({own}):",
+    ]
     lines += [f"    def forward(self, {', '.join(taken)}):", f"        return super().forward({', '.join(given)})", ""]
     made = parse_module(f"{module.name}{SUFFIX}_{own}", module.path, "\n".join(lines))
     index.add(made)
     return made.classes()[0]
 
 
-def _is_forward(node: ast.stmt) -> bool:
-    return isinstance(node, ast.FunctionDef) and node.name == "forward"
-
-
 def _is_packed(uses: _Uses) -> bool:
-    return not uses.is_other and bool(uses.names or uses.count or uses.keys)
+    return not uses.is_other and bool(uses.names or uses.count or uses.keys or uses.attributes)
+
+
+def _read_with(module: ParsedModule, attribute: str) -> list[str]:
+    """The attributes that a method of the file reads from an argument, for the first that reads this one from it."""
+    for definition in module.classes():
+        for method in [item for item in getattr(definition.node, "body", ()) if isinstance(item, ast.FunctionDef)]:
+            for argument in method.args.args[1:]:
+                read = dict.fromkeys(
+                    node.attr
+                    for node in ast.walk(method)
+                    if isinstance(node, ast.Attribute) and _is_read(node.value, argument.arg)
+                )
+                if attribute in read and not OF_TENSORS & read.keys():
+                    return list(read)
+    return []
 
 
 def _uses(forward: ast.FunctionDef, name: str) -> _Uses:
     found = _Uses()
     known: set[ast.AST] = set()  # uses of the name that have been read as a part of what holds them
     nodes = [node for statement in _until_rebound(forward, name) for node in ast.walk(statement)]
+    functions = [node.func for node in nodes if isinstance(node, ast.Call)]
+    called = {item.attr for item in functions if isinstance(item, ast.Attribute) and _is_name(item.value, name)}
     for node in nodes:
         if (
             isinstance(node, ast.Assign)
@@ -95,6 +126,15 @@ def _uses(forward: ast.FunctionDef, name: str) -> _Uses:
                 known.add(node.value)
                 found.keys |= {key: None} if isinstance(key, str) else {}
                 found.count = max(found.count, key + 1) if isinstance(key, int) else found.count
+        elif isinstance(node, ast.Attribute) and _is_read(node.value, name) and node.attr not in OF_TENSORS | called:
+            known.add(node.value)
+            found.attributes[node.attr] = None
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            sides = (node.left, node.right)
+            lists = any(isinstance(side, (ast.List, ast.ListComp)) for side in sides)
+            joined = [side for side in sides if lists and _is_name(side, name)]
+            known.update(joined)
+            found.count = max(found.count, ITEMS if joined else 0)
         elif isinstance(node, (ast.For, ast.comprehension)) and _is_name(node.iter, name):
             known.add(node.iter)
             found.count = max(found.count, ITEMS)
@@ -136,12 +176,18 @@ def _item_names(name: str, uses: _Uses) -> list[str]:
         return [
             re.sub(r"\W", "_", key) if re.sub(r"\W", "_", key).isidentifier() else f"{name}_{key}" for key in uses.keys
         ]
-    return list(uses.names) or [f"{name}{place + 1}" for place in range(min(uses.count, MAX_ITEMS))]
+    return list(uses.names or uses.attributes) or [f"{name}{place + 1}" for place in range(min(uses.count, MAX_ITEMS))]
 
 
 def _packed(uses: _Uses, names: list[str]) -> str:
     if uses.keys:
         return "{" + ", ".join(f"{key!r}: {name}" for key, name in zip(uses.keys, names, strict=True)) + "}"
+    if uses.is_star:
+        return ", ".join(names)
+    if uses.attributes:
+        return (
+            f"SimpleNamespace({', '.join(f'{key}={name}' for key, name in zip(uses.attributes, names, strict=True))})"
+        )
     return f"({', '.join(names)},)" if uses.names else f"[{', '.join(names)}]"
 
 

@@ -57,6 +57,46 @@ def test_a_list_of_any_length_gets_three_items():
     assert float(run(unpacked("maps", "return sum(m.mean() for m in maps)"))["Model"]()(*torch.eye(3))) == 1.0
 
 
+def test_what_is_joined_to_a_list_is_one():
+    text = unpacked("x, y", "return sum(m.mean() for m in [y] + x)")
+    assert "def forward(self, x1, x2, x3, y)" in text
+    assert float(run(text)["Model"]()(*torch.eye(4))) == 1.0
+
+
+def test_what_is_read_of_an_object_is_an_argument():
+    text = unpacked("graph, scale", "return (graph.nodes - graph.edges) * scale")
+    assert "def forward(self, nodes, edges, scale)" in text
+    assert float(run(text)["Model"]()(*map(torch.tensor, (5.0, 3.0, 2.0)))) == 4.0
+    assert unpacked("graph", "return graph.nodes + graph") is None
+    assert unpacked("graph", "return graph.nodes() + graph.nodes") is None
+
+
+def test_what_a_part_reads_of_an_object_is_known_from_its_file():
+    part = "class Part(nn.Module):\n    def forward(self, batch):\n        return batch.left - batch.right\n\n"
+    net = "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.part = Part()\n\n"
+    net += "    def forward(self, x):\n        return self.part(x)\n"
+    slicer = Slicer(PackageIndex(MemoryTree({"net.py": f"from torch import nn\n\n{part}{net}".encode()})))
+    module = slicer.index.parse("net.py")
+    error = "AttributeError: 'Tensor' object has no attribute 'left'"
+    text = write_slice(slicer, unpack_inputs(slicer.index, module, slicer.module_classes(module)[1], error))[0]
+    assert float(run(text)["Model"]()(torch.tensor(3.0), torch.tensor(1.0))) == 2.0
+
+
+def test_the_forward_of_a_base_class_tells_what_is_packed():
+    base = "class Base(nn.Module):\n    def forward(self, x):\n        return x[0] - x[1]\n\n"
+    text = f"from torch import nn\n\n{base}class Net(Base):\n    pass\n"
+    slicer = Slicer(PackageIndex(MemoryTree({"net.py": text.encode()})))
+    module = slicer.index.parse("net.py")
+    made = unpack_inputs(slicer.index, module, slicer.module_classes(module)[1])
+    assert "def forward(self, x1, x2)" in write_slice(slicer, made)[0]
+
+
+def test_all_inputs_by_position_are_arguments():
+    text = unpacked("*inputs", "a, b = inputs; return a - b")
+    assert "def forward(self, a, b)" in text
+    assert float(run(text)["Model"]()(torch.tensor(3.0), torch.tensor(1.0))) == 2.0
+
+
 def test_what_a_part_unpacks_is_known_from_the_error_alone():
     assert unpacked("x", "return self.other(x)") is None
     text = unpacked("x", "return self.other(x)", "ValueError: too many values to unpack (expected 2)")
@@ -64,7 +104,16 @@ def test_what_a_part_unpacks_is_known_from_the_error_alone():
 
 
 @pytest.mark.parametrize(
-    "body", ["return x + x[0]", "return x.sum()", "return x[:, 0]", "return F.relu(x)", "return x"]
+    "body",
+    [
+        "return x + x[0]",
+        "return x.sum()",
+        "return x.T",
+        "return x.shape + [x.ndim]",
+        "return x[:, 0]",
+        "return F.relu(x)",
+        "return x",
+    ],
 )
 def test_a_tensor_stays_a_tensor(body):
     assert unpacked("x", body) is None
