@@ -21,6 +21,7 @@ from musadata.mining.arguments.filling import cheap_filling
 from musadata.mining.arguments.guesses import guess_arguments
 from musadata.mining.arguments.input_shapes import guess_inputs
 from musadata.mining.arguments.normalize_examples import normalize_example
+from musadata.mining.arguments.present_forms import in_present_form
 from musadata.mining.arguments.repairs.parameters import Parameters
 from musadata.mining.arguments.repairs.repair import repair
 from musadata.mining.arguments.signatures import constructor_owner, constructor_signature, positional_form
@@ -36,6 +37,7 @@ WARM_UP_MODULE = Path(__file__).with_name("warm_up_module.txt")
 MAX_SHOWN = 1 << 15  # elements of an example's inputs that are taken as they are
 CEILINGS_AS_SHOWN = (MAX_SHOWN, 256, 128, 64, 32)
 FEWER_ROWS = (8, 2, 1)
+MAX_FORMS = 4  # of code that PyTorch no longer takes, in one module
 MAX_REPAIRED = 600  # corrections that wait to be tried
 PER_GUESS = 40  # attempts at one family of guesses
 MAX_STARTS = 3  # failures from which the sizes are solved for
@@ -93,7 +95,7 @@ def _search_and_prune(
     source: str, class_name: str, examples: list[dict[str, Any]], salt: str, hints: Hints | None
 ) -> dict[str, Any]:
     with cheap_filling():
-        found, attempt = _search(source, examples, salt, hints or {})
+        source, found, attempt = _search_in_present_form(source, examples, salt, hints or {})
         pruned = prune_and_prove(source, attempt) if attempt is not None else None
     if pruned is None:
         return found
@@ -105,6 +107,20 @@ def _search_and_prune(
             definitions = return_tensors(definitions, pruned.attempt, class_name)
         return {**found, "definitions": definitions, "init": list(pruned.attempt.init)}
     return {**_search(source, examples, salt, hints or {})[0], "definitions": source}
+
+
+def _search_in_present_form(
+    source: str, examples: list[dict[str, Any]], salt: str, hints: Hints
+) -> tuple[str, dict[str, Any], Attempt | None]:
+    """The result of `_search`, and the source, in which forms that PyTorch no longer takes are the present ones."""
+    found, attempt, furthest = _search_further(source, examples, salt, hints)
+    for _ in range(MAX_FORMS):
+        present = in_present_form(source, furthest.error, furthest.number) if attempt is None else source
+        if present == source:
+            break
+        source = present
+        found, attempt, furthest = _search_further(source, examples, salt, hints)
+    return source, found, attempt
 
 
 def _by_position(source: str) -> str:
@@ -134,15 +150,23 @@ def _search(
     source: str, examples: list[dict[str, Any]], salt: str, hints: Hints, *, as_shown: bool = False
 ) -> tuple[dict[str, Any], Attempt | None]:
     """The result of `search_arguments`, and its attempt. `as_shown`: prefer examples without changes."""
+    return _search_further(source, examples, salt, hints, as_shown=as_shown)[:2]
+
+
+def _search_further(
+    source: str, examples: list[dict[str, Any]], salt: str, hints: Hints, *, as_shown: bool = False
+) -> tuple[dict[str, Any], Attempt | None, Result]:
+    """What `_search` returns, and the failure that came furthest in the code."""
     runner = AttemptRunner(source, MAX_TRIES)
     try:
         model = runner.load()
     except Exception as error:
-        return _loss("import", f"{type(error).__name__}: {error}"), None
+        message = f"{type(error).__name__}: {error}"
+        return _loss("import", message), None, Result(False, message)
     known = _parameters(runner.source, model, hints)
     found, furthest = _find(runner, _families(runner, known, examples, as_shown), known, is_solved=not as_shown)
     if found is None:
-        return _loss(furthest.stage, furthest.error), None
+        return _loss(furthest.stage, furthest.error), None, furthest
     names = list(inspect.signature(model.forward).parameters)[1:]  # type: ignore[attr-defined]
     found = fill_identities(runner, _disable_dropout(runner, found, model))
     if not as_shown or found.evidence != "test":
@@ -150,7 +174,8 @@ def _search(
         found = improve_sizes(runner, found, names, salt, known.facts.unit)
         found = open_branches(runner, found, known.init)
     texts = [draw.text() for draw in found.draws]
-    return {"init": list(found.init), "inputs": texts, "evidence": found.evidence, "tries": runner.tries}, found
+    result = {"init": list(found.init), "inputs": texts, "evidence": found.evidence, "tries": runner.tries}
+    return result, found, furthest
 
 
 def _find(

@@ -50,6 +50,7 @@ class Result:
     repeatable: bool = True  # a second call returned the same values
     finite: bool = True
     mixed: bool = False  # something other than tensors came out as well
+    number: int = 0  # of the line that raised it
 
     @property
     def progress(self) -> tuple[int, tuple[int, ...], int]:
@@ -195,7 +196,9 @@ class AttemptRunner:
         calls = _mined_calls(error, self.source.splitlines())
         place = tuple(call.instruction for call in calls)
         text = calls[-1].text if calls else ""
-        return Result(False, message, text, place, 0, _operands(calls, given), stage, parameters=parameters)
+        number = calls[-1].number if calls else 0
+        operands = _operands(calls, given)
+        return Result(False, message, text, place, 0, operands, stage, parameters=parameters, number=number)
 
 
 @lru_cache(maxsize=1024)
@@ -224,10 +227,11 @@ def _same(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 @dataclass(frozen=True)
 class _Call:
-    """A call of mined code: where it failed, the text there, and its local variables."""
+    """A call of mined code: where it failed, the text and the number of the line, and its local variables."""
 
     instruction: int
     text: str
+    number: int
     variables: dict[str, Any]
 
 
@@ -240,7 +244,7 @@ def _mined_calls(error: Exception, lines: list[str]) -> list[_Call]:
             position = next(islice(code.co_positions(), trace.tb_lasti // 2, None), (None, None, None, None))
             last = min(position[1] or trace.tb_lineno, trace.tb_lineno + MAX_LINES)
             text = " ".join(line.strip() for line in lines[trace.tb_lineno - 1 : last])
-            found.append(_Call(trace.tb_lasti, text, trace.tb_frame.f_locals))
+            found.append(_Call(trace.tb_lasti, text, trace.tb_lineno, trace.tb_frame.f_locals))
         trace = trace.tb_next
     return found
 

@@ -1,0 +1,178 @@
+"""Code that PyTorch no longer takes, in the form that computes the same today. Runs inside the sandbox.
+
+Masks were bytes before they were booleans, spectra had their real and imaginary parts in a last dimension, and more
+results were contiguous. What fails for such a reason is rewritten where it failed, and the search begins again.
+"""
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+
+Edit = tuple[ast.AST, str]  # a node, and the text in its place
+
+
+def in_present_form(source: str, error: str, line: int) -> str:
+    """The source in which the old form that an error complains of is the present one; unchanged if it is none.
+
+    Args:
+        error: type and message of the exception.
+        line: the number of the line that raised it, 0 if unknown.
+    """
+    for pattern, edits in FORMS.items():
+        if re.search(pattern, error):
+            tree = ast.parse(source)
+            return _edited(source, list(edits(tree, source, line)))
+    return source
+
+
+def _masks(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
+    """`x.masked_fill(mask.byte(), 0)`: the mask as booleans."""
+    for call in _calls(tree):
+        name = _method(call)
+        place = 1 if isinstance(call.func, ast.Attribute) and _text(source, call.func.value) == "torch" else 0
+        place = 0 if name == "where" else place
+        if name in ("masked_fill", "masked_fill_", "masked_select", "masked_scatter", "where") and call.args[place:]:
+            mask = call.args[place]
+            yield from [(mask, f"{_operand(source, mask)}.bool()")] if _method(mask) != "bool" else []
+
+
+def _inverted(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
+    """`1 - mask` for a mask of booleans: of its bytes."""
+    differences = [node for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)]
+    for node in differences:
+        if _is_at(node, line) and isinstance(node.left, ast.Constant):
+            yield node.right, f"{_operand(source, node.right)}.byte()"
+
+
+def _item(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
+    """`loss.data[0]`: the number that a tensor without dimensions holds."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and _is_at(node, line) and _text(source, node.slice) == "0":
+            yield node, f"{_text(source, node.value).removesuffix('.data')}.item()"
+
+
+def _spectra(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
+    """`torch.stft(x, n)`: the parts of complex numbers in a last dimension."""
+    for call in _calls(tree):
+        if _method(call) == "stft" and all(item.arg != "return_complex" for item in call.keywords):
+            yield call, f"torch.view_as_real({_text(source, call)[:-1].rstrip().rstrip(',')}, return_complex=True))"
+
+
+def _signals(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
+    """`torch.istft(x, n)` of parts in a last dimension."""
+    for call in _calls(tree):
+        if _method(call) == "istft" and call.args:
+            yield call.args[0], f"torch.view_as_complex({_operand(source, call.args[0])}.contiguous())"
+
+
+def _views(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
+    """`x.view(n, -1)` of what is not contiguous any more."""
+    for call in _calls(tree):
+        if _method(call) == "view" and _is_at(call, line) and isinstance(call.func, ast.Attribute):
+            yield call.func, f"{_text(source, call.func.value)}.reshape"
+
+
+def _transforms(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
+    """`torch.rfft(x, 2)` and its kin, which took the number of dimensions."""
+    for call in _calls(tree):
+        name = _method(call)
+        if _text(source, call.func) == f"torch.{name}" and name in ("rfft", "irfft", "fft", "ifft") and call.args:
+            yield from _transform(call, name, source)
+
+
+def _transform(call: ast.Call, name: str, source: str) -> Iterator[Edit]:
+    named = ("input", "signal_ndim", "normalized", "onesided", "signal_sizes")
+    given = {key: _text(source, item) for key, item in zip(named, call.args, strict=False)}
+    given |= {item.arg: _text(source, item.value) for item in call.keywords if item.arg}
+    if given.get("normalized", "False") not in ("True", "False") or given.get("onesided", "True") not in (
+        "True",
+        "False",
+    ):
+        return
+    norm = ', norm="ortho"' if given.get("normalized") == "True" else ""
+    count = given.get("signal_ndim", "1")
+    if not count.isdigit():
+        return
+    axes = f"dim={tuple(range(-int(count), 0))}{norm}"
+    whole = name in ("fft", "ifft") or given.get("onesided") == "False"
+    signal = given["input"] if name == "rfft" else f"torch.view_as_complex(({given['input']}).contiguous())"
+    if name == "irfft":
+        sizes = f", s={given['signal_sizes']}" if "signal_sizes" in given and not whole else ""
+        yield call, f"torch.fft.ifftn({signal}, {axes}).real" if whole else f"torch.fft.irfftn({signal}{sizes}, {axes})"
+    else:
+        function = "rfftn" if not whole else "ifftn" if name == "ifft" else "fftn"
+        yield call, f"torch.view_as_real(torch.fft.{function}({signal}, {axes}))"
+
+
+def _solved(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
+    """`torch.solve(b, a)` and `torch.symeig(a)`, which `torch.linalg` has."""
+    for call in _calls(tree):
+        name = _text(source, call.func)
+        given = [_text(source, item) for item in call.args]
+        if name == "torch.solve" and len(given) == 2:
+            yield call, f"(torch.linalg.solve({given[1]}, {given[0]}), None)"
+        elif name == "torch.symeig" and given:
+            yield call, f'torch.linalg.eigh({given[0]}, UPLO="U")'
+
+
+def _quotients(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
+    """`x[k]` after `k = i / n`, which was a quotient of integers."""
+    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+    divided = [node for node in assigned if isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Div)]
+    names = {_text(source, target) for node in divided for target in node.targets}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and _is_at(node, line) and _text(source, node.slice) in names:
+            yield node.slice, f"{_text(source, node.slice)}.long()"
+
+
+FORMS: dict[str, Callable[[ast.Module, str, int], Iterator[Edit]]] = {
+    r"only supports boolean masks|expected condition to be a boolean|BoolTensor for mask": _masks,
+    r"Subtraction, the `-` operator, with( two)? (a )?bool": _inverted,
+    r"invalid index of a 0-dim tensor": _item,
+    r"stft requires the return_complex": _spectra,
+    r"istft requires a complex-valued": _signals,
+    r"view size is not compatible with input tensor's size and stride": _views,
+    r"module 'torch' has no attribute '(rfft|irfft|ifft)'|'module' object is not callable": _transforms,
+    r"`torch\.solve` is deprecated|now removed\. The default behavior has changed from using the upper tri": _solved,
+    r"tensors used as indices must be": _quotients,
+}
+
+
+def _calls(tree: ast.Module) -> list[ast.Call]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+
+
+def _method(node: ast.AST) -> str:
+    """The name of the method or of a module's function that is called; "" for anything else."""
+    return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+
+
+def _is_at(node: ast.expr, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+def _text(source: str, node: ast.AST) -> str:
+    return ast.get_source_segment(source, node) or ""
+
+
+def _operand(source: str, node: ast.expr) -> str:
+    """The text of an expression, such that an attribute of its value can follow."""
+    text = _text(source, node)
+    return text if isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else f"({text})"
+
+
+def _edited(source: str, edits: list[Edit]) -> str:
+    """The source with these edits; of edits inside each other the outer one."""
+    starts = [0]
+    for row in source.encode().splitlines(keepends=True):
+        starts.append(starts[-1] + len(row))
+    spans = [
+        (starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset, text)  # type: ignore[attr-defined]
+        for node, text in edits
+    ]
+    data = source.encode()
+    begin = len(data)
+    for start, end, text in sorted(spans, key=lambda span: (span[1], -span[0]), reverse=True):
+        if end <= begin:
+            data, begin = data[:start] + text.encode() + data[end:], start
+    return data.decode()

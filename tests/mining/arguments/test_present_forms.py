@@ -1,0 +1,105 @@
+"""Code of older versions of PyTorch, Python and NumPy, in the form that computes the same today."""
+
+import pytest
+import torch
+from test_evidence_of_errors import module
+from torch.nn import functional as F
+
+from musadata.mining.arguments.present_forms import in_present_form
+from musadata.mining.search import search_and_prune
+from tests.mining.slicing.test_slicing import cut, run
+
+LINEAR = "        self.layer = nn.Linear(8, 8)"
+
+
+def mined(constructor: str, forward: str, inputs: str = "x") -> tuple[dict, torch.nn.Module, list]:
+    """The result of the search, a model with its arguments, and its inputs."""
+    source = f"import torch\nfrom torch import nn\nimport torch.nn.functional as F\n\n\n{module(constructor, forward)}"
+    found = search_and_prune(source.replace("forward(self, x)", f"forward(self, {inputs})"), "M", [], "")
+    assert "reason" not in found, found
+    space = {"torch": torch, "nn": torch.nn, "F": F}
+    exec(found["definitions"], space)
+    torch.manual_seed(0)
+    model = space["Model"](*[eval(text, dict(space)) for text in found["init"]])
+    return found, model, [eval(text, dict(space)) for text in found["inputs"]]
+
+
+def test_masks_of_bytes_are_masks_of_booleans():
+    forward = "        mask = torch.ones_like(x).byte().triu(1)\n        y = self.layer(x).masked_fill(mask, -1)\n"
+    forward += "        return y.masked_fill(\n            (mask + 0),\n            2,\n        )"
+    _, model, [x] = mined(LINEAR, forward)
+    assert torch.equal(model(x), model.layer(x).masked_fill(torch.ones_like(x).triu(1).bool(), 2))
+
+
+def test_a_mask_that_is_taken_from_one_is_inverted():
+    _, model, [x] = mined(LINEAR, "        mask = x > 0\n        return self.layer(x) * (1 - mask).float()")
+    assert torch.equal(model(x), model.layer(x) * (x <= 0))
+
+
+def test_a_tensor_without_dimensions_gives_its_number():
+    forward = "        size = self.layer(x).abs().mean()\n        return x / size.data[0]"
+    _, model, [x] = mined(LINEAR, forward)
+    assert torch.allclose(model(x), x / model.layer(x).abs().mean())
+
+
+def test_spectra_have_their_parts_in_a_last_dimension():
+    constructor = "        self.window = nn.Parameter(torch.ones(16))"
+    forward = "        parts = torch.stft(x, 16, 4, 16, self.window,)\n        return parts[..., 0] - parts[..., 1]"
+    _, model, [x] = mined(constructor, forward)
+    parts = torch.stft(x, 16, 4, 16, torch.ones(16), return_complex=True)
+    assert torch.allclose(model(x), parts.real - parts.imag, atol=1e-5)
+
+
+@pytest.mark.parametrize("onesided", ["", ", onesided=False"])
+def test_transforms_took_the_number_of_dimensions(onesided):
+    forward = f"        parts = torch.rfft(x, 2{onesided})\n"
+    forward += f"        return torch.irfft(parts * 2, 2{onesided}" + (
+        "" if onesided else ", signal_sizes=x.shape[-2:]"
+    )
+    _, model, [x] = mined(LINEAR, forward + ")")
+    assert torch.allclose(model(x), 2 * x, atol=1e-4)
+
+
+def test_what_is_not_contiguous_is_reshaped():
+    forward = "        y = self.layer(x).transpose(1, 2)\n        return y.view(y.size(0), -1) + x.view(x.size(0), -1)"
+    _, model, [x] = mined(LINEAR, forward)
+    assert model(x).shape == (x.shape[0], x[0].numel())
+
+
+def test_an_index_that_was_a_quotient_of_integers_is_one():
+    forward = (
+        "        _, places = self.layer(x).view(-1).topk(4)\n        rows = places / x.size(-1)\n        return x[rows]"
+    )
+    _, model, [x] = mined(LINEAR, forward)
+    assert torch.equal(model(x), x[model.layer(x).view(-1).topk(4)[1] // x.shape[-1]])
+
+
+def test_solutions_and_eigenvectors_are_those_of_linalg():
+    forward = "        a = x.t() @ x + torch.eye(x.size(1))\n        y, _ = torch.solve(x.t(), a)\n"
+    forward += "        values, _ = torch.symeig(a, eigenvectors=True)\n        return y.sum(1) * values"
+    _, model, [x] = mined(LINEAR, forward)
+    a = x.t() @ x + torch.eye(x.shape[1])
+    assert torch.allclose(model(x), torch.linalg.solve(a, x.t()).sum(1) * torch.linalg.eigvalsh(a), atol=1e-3)
+
+
+def test_other_errors_change_nothing():
+    assert in_present_form("x = 1 - y\n", "RuntimeError: shapes", 1) == "x = 1 - y\n"
+
+
+MOVED = """
+import collections
+from collections import Sequence
+from torch._six import container_abcs, inf, string_classes
+from torch import nn
+
+class Net(nn.Module):
+    def forward(self, x):
+        kinds = (collections.Iterable, Sequence, container_abcs.Mapping, string_classes)
+        return x.clamp(max=inf) + sum(isinstance("text", kind) for kind in kinds)
+"""
+
+
+def test_what_has_moved_is_imported_from_where_it_is():
+    text = cut({"net.py": MOVED}, "net.py", "Net")
+    assert "_six" not in text
+    assert run(text)["Model"]()(torch.zeros(2)).tolist() == [3, 3]
