@@ -40,6 +40,9 @@ FEWER_ROWS = (8, 2, 1)
 MAX_FORMS = 4  # of code that PyTorch no longer takes, in one module
 MAX_REPAIRED = 600  # corrections that wait to be tried
 PER_GUESS = 40  # attempts at one family of guesses
+PATIENCE = 12  # attempts that come no further before the sizes are solved for
+EARLY_TRIES = 40  # for that
+LAST_TRIES = 160  # for that, where all families of guesses failed
 MAX_STARTS = 3  # failures from which the sizes are solved for
 MAX_ABSENT = 3  # tries that use an absent package or name; others will use it as well
 
@@ -187,7 +190,7 @@ def _find(
     """
     failures = [(Attempt((), ()), Result(False, "nothing to try"))]  # each came further than all before
     for family in families:
-        found = _try_family(runner, family, failures, known)
+        found = _try_family(runner, family, failures, known, is_solved)
         if found is not None:
             return found, failures[-1][1]
         if runner.exhausted:
@@ -195,11 +198,18 @@ def _find(
     starts = [trial for trial in failures[: -MAX_STARTS - 1 : -1] if trial[1].stage == "forward"]
     if not is_solved or not starts:
         return None, failures[-1][1]
+    found, further = _solve(runner, starts, known, LAST_TRIES)
+    runner.max_tries = runner.tries + MAX_TRIES // 3  # for the sizes of a task
+    return found, [*failures, *further][-1][1]
 
+
+def _solve(
+    runner: AttemptRunner, starts: list[Trial], known: Parameters, tries: int
+) -> tuple[Attempt | None, list[Trial]]:
     def corrections(attempt: Attempt, result: Result) -> Iterator[Attempt]:
         return repair(attempt, result.error, result.line, known, result.operands)
 
-    return solve(runner, starts, corrections)
+    return solve(runner, starts, corrections, tries)
 
 
 def _loss(stage: str, error: str) -> dict[str, Any]:
@@ -237,7 +247,7 @@ def _families(
 
 
 def _try_family(
-    runner: AttemptRunner, family: list[Attempt], failures: list[Trial], known: Parameters
+    runner: AttemptRunner, family: list[Attempt], failures: list[Trial], known: Parameters, is_solved: bool
 ) -> Attempt | None:
     """Try a family, with corrections of failed attempts, until one works or `PER_GUESS` attempts were made.
 
@@ -250,7 +260,7 @@ def _try_family(
     guesses, repaired = deque(family), _Repaired()
     waiting: deque[Attempt] = deque()  # guesses that were not constructed, until a correction is
     tried: set[Attempt] = set()
-    absent = 0
+    absent = stalled = 0
     while len(tried) < PER_GUESS and not runner.exhausted and (guesses or repaired):
         use_repaired = repaired and (len(tried) % 4 != 3 or not guesses)
         attempt = repaired.pop() if use_repaired else guesses.popleft()
@@ -264,12 +274,19 @@ def _try_family(
             waiting, guesses = guesses, deque()
         elif result.stage != "init" and waiting and attempt.init != waiting[0].init:
             guesses, waiting = deque(replace(item, init=attempt.init) for item in waiting), deque()
+        stalled += 1
         if result.progress > failures[-1][1].progress:
             failures.append((attempt, result))
+            stalled = 0
         absent += result.error.startswith((AbsentPackage.__name__, NameError.__name__))
         if result.stage == "lazy" or absent >= MAX_ABSENT:
             runner.tries = runner.max_tries
             break
+        if stalled == PATIENCE and is_solved and failures[-1][1].stage == "forward":
+            found, further = _solve(runner, failures[-1:], known, EARLY_TRIES)
+            failures += further
+            if found is not None:
+                return found
         for rank, other in enumerate(repair(attempt, result.error, result.line, known, result.operands)):
             useless = _is_degenerate(other) or (result.stage == "init" and other.init == attempt.init)
             if other not in tried and len(repaired) < MAX_REPAIRED and not useless:

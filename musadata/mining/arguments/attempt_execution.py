@@ -1,6 +1,7 @@
 """Executing attempts on a mined module. Runs inside the sandbox, in the process that executed the mined code."""
 
 import math
+import random
 import re
 import warnings
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from itertools import islice
 from types import CodeType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
@@ -170,6 +172,8 @@ class AttemptRunner:
         if init in self._kept:
             return self._kept.pop(init)
         torch.manual_seed(0)
+        random.seed(0)
+        np.random.seed(0)
         with bounded_size():
             model = self.space["Model"](*[self.value(text) for text in init])
         if any(isinstance(item, LAZY) for item in [*model.parameters(), *model.buffers()]):

@@ -16,7 +16,7 @@ from musadata.mining.arguments.attempt_execution import MAX_ELEMENTS, AttemptRun
 from musadata.mining.arguments.attempts import Attempt, with_draw
 from musadata.mining.arguments.stated_sizes import LARGEST, stated_sizes
 
-MAX_TRIES = 160  # beyond those of the search
+REACH = 64  # times the values that are known
 MAX_STEPS = 10  # towards the zero of one difference
 MAX_CORRECTIONS = 6  # of each failure
 MAX_SECOND = 3  # corrections of what these break
@@ -44,28 +44,31 @@ class _Coordinate:
         return attempt.with_values(tuple(values))
 
 
-def solve(runner: AttemptRunner, failures: Sequence[Trial], corrections: Corrections) -> tuple[Attempt | None, Result]:
-    """An attempt that works, and the first failure of those that came furthest.
+def solve(
+    runner: AttemptRunner, failures: Sequence[Trial], corrections: Corrections, tries: int
+) -> tuple[Attempt | None, list[Trial]]:
+    """An attempt that works, and the failures that came further than all before.
 
     Args:
         failures: where to start from, the best first.
         corrections: what the message of a failure suggests.
+        tries: how many attempts are made at most.
     """
-    furthest = failures[0][1]
+    further = [failures[0]]
     stack = [(result, _trials(runner, attempt, result, corrections)) for attempt, result in reversed(failures)]
-    runner.max_tries = runner.tries + MAX_TRIES
-    while stack and not runner.exhausted:
+    end = runner.tries + tries
+    while stack and runner.tries < end:
         failure, trials = stack[-1]
         attempt, result = next(trials, (None, failure))
         if attempt is None:
             stack.pop()
         elif result.ok:
-            return attempt, result
+            return attempt, further[1:]
         elif result.progress > failure.progress:
             stack.append((result, _trials(runner, attempt, result, corrections)))
-        if result.progress > furthest.progress:
-            furthest = result
-    return None, furthest
+        if attempt is not None and result.progress > further[-1][1].progress:
+            further.append((attempt, result))
+    return None, further[1:]
 
 
 def _trials(runner: AttemptRunner, attempt: Attempt, failure: Result, corrections: Corrections) -> Iterator[Trial]:
@@ -134,7 +137,7 @@ def _next_value(known: dict[int, int], by_half: bool) -> int | None:
         if high - low < 2:
             return None
         return (low + high) // 2 if by_half or not low < guess < high else guess
-    return min(max(guess, low // 4), 4 * high)
+    return min(max(guess, low // REACH), REACH * high)
 
 
 def _is_folded(attempt: Attempt, failure: Result) -> bool:

@@ -1,5 +1,8 @@
 """Shapes that no single correction brings together. The searched code is ours, so it runs in this process."""
 
+import random
+
+import numpy as np
 import pytest
 from test_argument_search import run, search
 from test_evidence_of_errors import module
@@ -56,6 +59,34 @@ def test_the_sizes_are_solved_for(case):
     found = search(body)
     assert "reason" not in found, found
     run(body, found)
+
+
+def test_a_large_network_is_solved_for_before_its_corrections_use_up_the_tries():
+    layers = (
+        "nn.Conv2d(1, width // 8, 5, 2, 2), nn.Conv2d(width // 8, width, 5, 2, 2), nn.Conv2d(width, width, 5, 2, 2)"
+    )
+    body = module(
+        f"        self.c = nn.Sequential({layers})\n        self.fc = nn.Linear(9 * width, code_size)\n"
+        "        self.out = nn.Sequential(nn.Linear(2 * code_size, width), nn.ReLU(), nn.Linear(width, 1))",
+        "        return self.out(torch.cat([self.fc(self.c(x).flatten(1)), code], -1))",
+        ", code_size=128, width=512",
+        "x, code",
+    )
+    found = search(body)
+    assert "reason" not in found, found
+    run(body, found)
+
+
+def test_widths_that_a_constructor_draws_at_random_are_the_same_in_each_attempt():
+    body = module(
+        "        self.c = nn.Conv1d(np.random.choice([2, 3, 5, 7, 11, 13]), random.randint(2, 99), 1)",
+        "        return self.c(x)",
+    )
+    found = search("import random\nimport numpy as np\n\n\n" + body)
+    assert "reason" not in found, found
+    random.seed(0)
+    np.random.seed(0)
+    run("import random\nimport numpy as np\n\n\n" + body, found)
 
 
 def zero_of(difference, start):
