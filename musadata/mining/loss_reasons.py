@@ -25,7 +25,8 @@ STRUCTURES = {  # an input is more than a tensor, or an argument more than a pla
     ),
     "init": (
         r"^KeyError|object (has no attribute|is not|does not)|not iterable|values? to unpack|cannot unpack|has no len"
-        r"|(list|tuple) index out of range|unexpected keyword|positional argument|unsupported operand",
+        r"|(list|tuple) index out of range|unexpected keyword|positional argument|unsupported operand"
+        r"|found element of type (tuple|list|str|float)\b",
         "needs_configuration",
     ),
 }

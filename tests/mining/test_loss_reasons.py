@@ -45,6 +45,11 @@ def test_a_number_without_a_method_of_tensors_is_no_disagreement_of_shapes():
     assert loss_reason("forward", "AttributeError: 'int' object has no attribute 'dim'") == "forward_fails"
 
 
+def test_a_constructor_that_gets_a_number_for_a_list_needs_a_configuration():
+    error = "TypeError: empty(): argument 'size' (position 1) must be tuple of ints, but found element of type tuple"
+    assert loss_reason("init", error) == "needs_configuration"
+
+
 def test_what_is_computed_from_an_absent_package_needs_the_package():
     head = "from torch import nn\nfrom some_chemistry import features\n\n\nWIDTH = len(features.table())\n\n\n"
     found = search_and_prune(head + module("self.c = nn.Linear(WIDTH, 8)"), "Model", [], "salt")

@@ -55,6 +55,7 @@ def solve(
         tries: how many attempts are made at most.
     """
     further = [failures[0]]
+    known = {_kind(result) for _, result in failures}
     stack = [(result, _trials(runner, attempt, result, corrections)) for attempt, result in reversed(failures)]
     end = runner.tries + tries
     while stack and runner.tries < end:
@@ -64,8 +65,11 @@ def solve(
             stack.pop()
         elif result.ok:
             return attempt, further[1:]
-        elif result.progress > failure.progress:
-            stack.append((result, _trials(runner, attempt, result, corrections)))
+        elif result.progress >= failure.progress and _kind(result) not in known:
+            known.add(_kind(result))
+            is_next = result.progress > failure.progress  # than whatever else is wrong at the same place
+            place = len(stack) - (not is_next)
+            stack.insert(place, (result, _trials(runner, attempt, result, corrections)))
         if attempt is not None and result.progress > further[-1][1].progress:
             further.append((attempt, result))
     return None, further[1:]
@@ -104,7 +108,7 @@ def _line_search(
     for value in (coordinate.value + 1, 2 * coordinate.value):
         for other, result in tried(coordinate.moved(attempt, value)):
             yield other, result
-            if start is not None and _is_alike(result, failure):
+            if start is not None and _kind(result) == _kind(failure):
                 found = _difference(result)
                 known |= {} if found is None else {value: found}
     if len(set(known.values())) < 2:
@@ -115,7 +119,7 @@ def _line_search(
             return
         for other, result in tried(coordinate.moved(attempt, guess)):
             yield other, result
-            found = _difference(result) if _is_alike(result, failure) else None
+            found = _difference(result) if _kind(result) == _kind(failure) else None
             known |= {} if found is None else {guess: found}
         if guess not in known:
             return
@@ -157,10 +161,9 @@ def _difference(failure: Result) -> int | None:
     return None
 
 
-def _is_alike(result: Result, failure: Result) -> bool:
-    """Whether two attempts fail at the same place with messages that differ in their numbers alone."""
-    texts = [re.sub(r"\d+", "", item.error) for item in (result, failure)]
-    return result.progress == failure.progress and texts[0] == texts[1]
+def _kind(failure: Result) -> tuple[object, str]:
+    """The place of a failure, and its message but for the numbers: one operator checks one thing after the other."""
+    return failure.progress, re.sub(r"\d+", "", failure.error)
 
 
 def _coordinates(attempt: Attempt) -> Iterator[_Coordinate]:

@@ -11,6 +11,8 @@ from musadata.mining.slicing.definition_index import PackageIndex
 SUFFIX = "__unpacked"  # of the module that holds the subclass
 MAX_ITEMS = 6
 UNPACKED = re.compile(r"values to unpack \(expected ([2-6])")
+# A recurrent layer was handed one tensor for its state, which is two.
+STATES = re.compile(r"hx and cx should|argument 'hx' .*must be tuple|LSTMCell: Expected hx|Expected hidden\[\d\]")
 ITEMS = 3  # of a list of any length
 ITERATING = frozenset({"zip", "enumerate", "reversed", "cat", "stack", "concat", "sum", "list", "tuple"})
 # What tensors have as well; an object that has something else is none.
@@ -24,13 +26,15 @@ UNTYPED = frozenset({"len", "isinstance", "type", "print"})  # what may be calle
 class _Uses:
     """How a method uses one of its parameters.
 
-    `names`: of the items, where it unpacks them. `handed_on`: to a module of its own, which may do so.
-    `attributes`: those of an object that it reads. `is_star`: all inputs by position.
+    `names`: of the items, where it unpacks them. `handed_on`: to a module of its own, which may do so. `follows`:
+    behind another argument, as states are. `attributes`: those of an object that it reads. `is_star`: all inputs by
+    position.
     """
 
     names: tuple[str, ...] = ()
     count: int = 0
     handed_on: bool = False
+    follows: bool = False
     keys: dict[str, None] = field(default_factory=dict)
     attributes: dict[str, None] = field(default_factory=dict)
     is_star: bool = False
@@ -53,8 +57,10 @@ def unpack_inputs(
         uses[forward.args.vararg.arg] = _uses(forward, forward.args.vararg.arg)
         uses[forward.args.vararg.arg].is_star = True
     stated, lacking = UNPACKED.search(error), LACKING.search(error)
-    for item in uses.values():
-        if item.handed_on and not _is_packed(item):
+    for name, item in uses.items():
+        if item.follows and STATES.search(error) and not _is_packed(item):
+            item.names = (f"{name}1", f"{name}2")
+        elif item.handed_on and not _is_packed(item):
             item.count = int(stated[1]) if stated else item.count
             item.attributes = dict.fromkeys(_read_with(module, lacking[1])) if lacking else {}
     if not any(_is_packed(item) for item in uses.values()):
@@ -144,6 +150,7 @@ def _uses(forward: ast.FunctionDef, name: str) -> _Uses:
             if held and isinstance(node.func, ast.Attribute) and _is_name(node.func.value, "self"):
                 known.update(held)
                 found.handed_on = True
+                found.follows = found.follows or held[0] is not node.args[0]
             elif held and function in ITERATING | UNTYPED:
                 known.update(held)
                 found.count = max(found.count, ITEMS if function in ITERATING else 0)

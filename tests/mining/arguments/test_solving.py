@@ -43,6 +43,19 @@ MODULES = {  # constructor, forward, the constructor's parameters, inputs
         "",
         "x, person",
     ),
+    "rows that are valid up to a length": (
+        "self.norm = nn.InstanceNorm1d(7)",
+        "valid = torch.arange(x.size(1))[None] < length[:, None]\n"
+        "        return self.norm((x * valid.unsqueeze(2)).transpose(1, 2))",
+        "",
+        "x, length",
+    ),
+    "a choice beside tokens": (
+        "self.embed = nn.Embedding(40, 12)\n        self.fc = nn.Linear(12, 5)",
+        "if not is_embedded:\n            x = self.embed(x)\n        return self.fc(x)",
+        "",
+        "x, is_embedded",
+    ),
     "more channels than a batch of images may have": (
         "self.c = nn.Conv2d(2000, 8, 1)\n        self.norm = nn.BatchNorm2d(8)",
         "return self.norm(self.c(x))",

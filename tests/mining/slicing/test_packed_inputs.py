@@ -117,3 +117,18 @@ def test_what_a_part_unpacks_is_known_from_the_error_alone():
 )
 def test_a_tensor_stays_a_tensor(body):
     assert unpacked("x", body) is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "RuntimeError: For batched 3-D input, hx and cx should also be 3-D but got (2-D, 2-D) tensors",
+        "TypeError: lstm_cell(): argument 'hx' (position 2) must be tuple of Tensors, not Tensor",
+        "ValueError: LSTMCell: Expected hx[0] to be 1D or 2D, got 3D instead",
+    ],
+)
+def test_a_recurrent_layer_that_lacks_a_part_of_its_state_gets_both(error):
+    text = unpacked("steps, memory", "steps = self.other(steps); return self.cell(steps, memory)", error)
+    assert "def forward(self, steps, memory1, memory2)" in text
+    assert "super().forward(steps, (memory1, memory2,))" in text
+    assert unpacked("steps, memory", "return self.cell(steps, memory)", "RuntimeError: no luck") is None

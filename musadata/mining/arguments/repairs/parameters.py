@@ -66,7 +66,7 @@ def _give_numbers(attempt: Attempt, line: str, known: Parameters, operands: Sequ
     words = re.findall(r"\w+", line)
     inputs = enumerate(known.forward[: len(attempt.draws)])
     read = [(place, item.name) for place, item in inputs if item.name in words or place in operands]
-    tested = re.compile(r"(?:\bif|while|not|and|or)\s+(\w+)\b(?!\s*[.\[(])")
+    tested = re.compile(r"(?:\bif|while|not|and|or)\s+(?!not\b)(\w+)\b(?!\s*[.\[(])")
     for place, name in sorted(read, key=lambda item: item[1] not in tested.findall(line)):
         compared = re.findall(rf"\b{name}\s*[=<>!]=?\s*(\d+)", line)
         for text in dict.fromkeys([*compared, *NUMBERS]) if attempt.draws[place].kind != "literal" else ():
