@@ -47,7 +47,7 @@ MAX_STARTS = 3  # failures from which the sizes are solved for
 MAX_ABSENT = 3  # tries that use an absent package or name; others will use it as well
 
 
-Hints = dict[str, dict[str, dict[str, Any]]]
+Hints = dict[str, dict[str, Any]]
 
 
 def search_arguments(
@@ -166,8 +166,10 @@ def _search_further(
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
         return _loss("import", message), None, Result(False, message)
-    known = _parameters(runner.source, model, hints)
-    found, furthest = _find(runner, _families(runner, known, examples, as_shown), known, is_solved=not as_shown)
+    known, guessed = _parameters(runner.source, model, hints), hints.get("", {}).get("guessed", True)
+    found, furthest = _find(
+        runner, _families(runner, known, examples, as_shown, guessed), known, is_solved=not as_shown
+    )
     if found is None:
         return _loss(furthest.stage, furthest.error), None, furthest
     names = list(inspect.signature(model.forward).parameters)[1:]  # type: ignore[attr-defined]
@@ -226,9 +228,9 @@ def _parameters(source: str, model: type, hints: Hints) -> Parameters:
 
 
 def _families(
-    runner: AttemptRunner, known: Parameters, examples: list[dict[str, Any]], as_shown: bool
+    runner: AttemptRunner, known: Parameters, examples: list[dict[str, Any]], as_shown: bool, guessed: bool
 ) -> Iterator[list[Attempt]]:
-    """Groups of attempts, best evidence first."""
+    """Groups of attempts, best evidence first. `guessed`: guesses at the constructor's arguments come last."""
     signature, forward = inspect.Signature(known.init), inspect.Signature(known.forward)
     partial: list[tuple[str, ...]] = []
     for example in examples:
@@ -242,7 +244,7 @@ def _families(
             yield list(dict.fromkeys([*smaller, attempt]))
         elif attempt is not None:
             partial.append(attempt.init)
-    for init in dict.fromkeys([*partial, *guess_arguments(signature, known.facts)]):
+    for init in dict.fromkeys([*partial, *(guess_arguments(signature, known.facts) if guessed else ())]):
         yield [Attempt(init, draws) for draws in guess_inputs(init, signature, forward, runner.source)]
 
 

@@ -35,11 +35,13 @@ class Constructions:
         plain: examples without names of the repository.
         fixed: subclasses that fix these, and other arguments.
         mined: the examples with names of the repository, smallest first.
+        asked: examples of functions that must be given some of the values, which are guessed.
     """
 
     plain: tuple[Example, ...]
     fixed: tuple[tuple[Definition, Example], ...]
     mined: tuple[Example, ...] = ()
+    asked: tuple[Example, ...] = ()
 
 
 def find_constructions(
@@ -80,10 +82,11 @@ def find_constructions(
     parts = {} if fixed else _own_parts(index, module, definition)
     made = fix_arguments(index, module, definition, Example((), tuple(parts.items())), len(mined)) if parts else None
     fixed += [made] if made is not None else []
-    shown = sorted(plain, key=lambda item: (bool(_names(item) - KNOWN), _weight(item))) or sorted(
-        _plain_elsewhere(index, definition, users), key=_weight
-    )
-    return Constructions(tuple(shown[:MAX_CONSTRUCTIONS]), tuple(fixed), tuple(sorted(mined, key=_weight)))
+    asked = sorted((item for item in plain if _names(item) - KNOWN), key=_weight)
+    shown = [item for item in sorted(plain, key=_weight) if item not in asked]
+    shown = shown or sorted(_plain_elsewhere(index, definition, users), key=_weight)
+    ordered = tuple(sorted(mined, key=_weight))
+    return Constructions(tuple(shown[:MAX_CONSTRUCTIONS]), tuple(fixed), ordered, tuple(asked[:MAX_CONSTRUCTIONS]))
 
 
 def _plain_elsewhere(index: PackageIndex, definition: Definition, users: Iterable[ParsedModule]) -> Iterator[Example]:

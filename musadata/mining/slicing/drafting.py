@@ -20,7 +20,7 @@ from musadata.mining.slicing.constructions import (
     settled_constructions,
 )
 from musadata.mining.slicing.evidence import MAX_EXAMPLES, Example, docstring_examples
-from musadata.mining.slicing.hints import constructor_hints
+from musadata.mining.slicing.hints import TREE, constructor_hints
 from musadata.mining.slicing.imports import forbidden_imports
 from musadata.mining.slicing.members import docstring_text
 from musadata.mining.slicing.naming import sort_imports
@@ -32,6 +32,10 @@ from musadata.sandbox import Caller, Limits
 from musadata.sources.protocol import STEP, CodeSource, UnreadableFile, contained, reject_draft
 
 LIMITS = Limits(seconds=30.0, memory_mb=4096)  # a last resort: the search is bounded by its number of tries
+# Losses that other arguments do not change.
+WITHOUT_ARGUMENTS = frozenset(
+    {"needs_package", "unresolved_name", "import_fails", "broken_code", "undefined_attribute"}
+)
 MODULE_HINT = re.compile(r"\bclass\s+\w+\s*\(")
 
 
@@ -89,21 +93,26 @@ def draft_class(
             return _draft_variant(source, slicer, definition, made, [example], sandbox)
         except Rejection as error:
             first = error if first.reason == "needs_configuration" else first  # which it has now
-    settings = slicer.settings.values
-    told = settled_constructions(slicer.index, module, definition, callers.users(definition), settings)
+    problem = source.dependencies.problem(first.detail) if first.reason == "needs_package" else ""
+    refused = reject_draft(first.reason, f"{first.detail} ({problem})" if problem else first.detail, where)
+    if first.reason in WITHOUT_ARGUMENTS:
+        return refused
+    users, settings = list(callers.users(definition)), slicer.settings.values
+    told = settled_constructions(slicer.index, module, definition, users, settings)
+    told = [*constructions.asked, *told]
     if told:
         try:
-            return _draft_variant(source, slicer, definition, definition, told, sandbox)
+            return _draft_variant(source, slicer, definition, definition, told, sandbox, guessed=False)
         except Rejection as error:
-            first = error if first.reason in ("needs_configuration", "init_fails") else first
-    for made, example in constructed_elsewhere(slicer.index, module, definition, callers.users(definition)):
+            if first.reason in ("needs_configuration", "init_fails") and error.reason != "search_fails":
+                refused = reject_draft(error.reason, error.detail, where)
+    for made, example in constructed_elsewhere(slicer.index, module, definition, users):
         with suppress(Rejection):
             return _draft_variant(source, slicer, definition, made, [example], sandbox)
     for made, example in slicer.fitting.variants(module, definition):
         with suppress(Rejection):
             return _draft_variant(source, slicer, definition, made, [example], sandbox)
-    problem = source.dependencies.problem(first.detail) if first.reason == "needs_package" else ""
-    return reject_draft(first.reason, f"{first.detail} ({problem})" if problem else first.detail, where)
+    return refused
 
 
 def _draft_variant(
@@ -113,12 +122,18 @@ def _draft_variant(
     variant: Definition,
     examples: Sequence[Example],
     sandbox: Caller,
+    *,
+    guessed: bool = True,
 ) -> Draft:
-    """The draft of a class, made from the class itself or from a subclass that fixes some arguments."""
+    """The draft of a class, made from the class itself or from a subclass that fixes some arguments.
+
+    `guessed`: try guesses at the arguments after the examples.
+    """
     name, module = definition.names[0], slicer.module_of(definition)
     definitions, cut = write_slice(slicer, variant, may_import_all=True)
     search = "musadata.mining.search:search_and_prune"
     hints = constructor_hints(slicer.index, cut, slicer.settings, definitions)
+    hints[TREE]["guessed"] = guessed
     found = find_arguments(sandbox, search, definitions, name, examples, f"{source.seed}/{name}", hints)
     forbidden = forbidden_imports(found["definitions"])
     if forbidden:

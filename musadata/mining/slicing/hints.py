@@ -14,16 +14,14 @@ from musadata.mining.slicing.settings import Settings
 TREE = ""  # stands for no class
 
 
-def constructor_hints(
-    index: PackageIndex, cut: Slice, settings: Settings, text: str
-) -> dict[str, dict[str, dict[str, Any]]]:
+def constructor_hints(index: PackageIndex, cut: Slice, settings: Settings, text: str) -> dict[str, dict[str, Any]]:
     """For each class of a slice by its name in the reference: `annotations`, and `defaults` of annotated classes.
 
     `TREE` has `settings`: those of the tree that the reference's `text` names, where it reads from a configuration.
     """
     words = set(re.findall(r"\w+", text))
     read = settings.values if any(map(CONFIGS.match, words)) else {}
-    found: dict[str, dict[str, dict[str, Any]]] = {
+    found: dict[str, dict[str, Any]] = {
         TREE: {"settings": {name: value for name, value in read.items() if name in words}}
     }
     for piece in cut.pieces:

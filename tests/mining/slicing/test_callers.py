@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from musadata.mining.search import search_arguments
 from musadata.mining.slicing.class_slicing import Slicer
 from musadata.mining.slicing.constructions import Constructions, find_constructions
 from musadata.mining.slicing.definition_index import PackageIndex
@@ -245,3 +246,39 @@ def test_other_files_show_plain_constructions_of_the_same_class():
     [definition] = slicer.module_classes(module)
     found = find_constructions(slicer.index, module, definition, (), slicer.callers.users(definition))
     assert [item.init for item in found.plain] == [("{'width': 12}",)]
+
+
+ASKED = """
+from torch import nn
+
+class Tower(nn.Module):
+    def __init__(self, classes, widths, scale=1):
+        super().__init__()
+        pairs = [pair for stage in widths for pair in zip(stage, stage[1:])]
+        self.layers = nn.Sequential(*[nn.Linear(*pair) for pair in pairs], nn.Linear(widths[-1][-1], classes))
+
+    def forward(self, x):
+        return self.layers(x)
+
+def make(num_classes, cfg, large=False):
+    if large:
+        widths = [[64, 128], [128, 256]]
+    else:
+        widths = [[6, 12], [12, 9]]
+    other = Tower(cfg, widths)
+    return Tower(num_classes, widths=widths)
+"""
+
+
+def test_what_a_function_must_be_given_is_guessed_in_what_it_constructs():
+    slicer = Slicer(PackageIndex(MemoryTree({"net.py": ASKED.encode()})))
+    module = slicer.index.parse("net.py")
+    [definition] = slicer.module_classes(module)
+    found = find_constructions(slicer.index, module, definition)
+    [example] = found.asked
+    assert found.plain == () and example.init == ("num_classes",)
+    shown = {"init": example.init, "init_keywords": example.init_keywords, "inputs": (), "input_keywords": ()}
+    text = write_slice(slicer, definition)[0]
+    result = search_arguments(text, "Tower", [{**shown, "evidence": "construction"}], "", {"": {"guessed": False}})
+    assert len(eval(result["init"][1])) == 2, result
+    assert "reason" in search_arguments(text, "Tower", [], "", {"": {"guessed": False}})
