@@ -43,3 +43,14 @@ def test_what_is_joined_to_a_list_is_a_list():
     found = search(module(constructor, "        return self.parts(x)", ", first, dims"))
     assert "reason" not in found, found
     assert isinstance(eval(found["init"][1]), list)
+
+
+@pytest.mark.parametrize("rank", [2, 3, 5])
+def test_what_is_unpacked_beside_a_shape_is_no_dimension(rank):
+    names = ", ".join("abcde"[:rank])
+    forward = f"        {names}, heads, device = *x.shape, self.heads, x.device\n        return self.layer(x) + heads"
+    constructor = "        self.heads = 4\n        self.layer = nn.Linear(dim, dim)"
+    body = module(constructor, forward, ", dim")
+    found = search(body)
+    assert "reason" not in found, found
+    assert run(body, found).dim() == rank

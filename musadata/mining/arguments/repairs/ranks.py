@@ -30,6 +30,10 @@ RANKS = tuple(
 SPATIAL = re.compile(r"spatial dimensions of \[(?P<got>[\d, ]+)\] and output size of \((?P<want>[\d, ]+)\)")
 JOINED = "number of dimensions: got"  # of several tensors, of which the line may read an embedding of tokens
 EXPANDED = re.compile(r"number of sizes provided \((\d)\) must be greater .* in the tensor \((\d)\)")
+# `b, n, _, h = *x.shape, self.heads`: more is unpacked than the dimensions.
+STARRED = re.compile(
+    r"\*\s*(\w+)\.(?:shape|size\(\)).*not enough values to unpack \(expected (\d+), got (\d+)", re.DOTALL
+)
 UNPACK = re.compile(r"values to unpack \(expected (\d)")
 
 
@@ -41,6 +45,11 @@ def is_of_rank(error: str) -> bool:
 
 def change_rank(attempt: Attempt, error: str, line: str, named: Sequence[int] = ()) -> Iterator[Attempt]:
     """Another number of dimensions of one input, of those that the failing line names first; of all that are alike."""
+    starred = STARRED.search(f"{line} {error}")
+    for number in named if starred else ():
+        draw = attempt.draws[number]
+        rank = len(draw.shape) + int(starred[2]) - int(starred[3]) if starred else 0
+        yield with_draw(attempt, number, replace(draw, shape=reshape(draw.shape, rank)))
     wanted = [int(axis) + 1 if int(axis) >= 0 else -int(axis) for axis in AXIS.findall(error)]
     wanted += [2 if text == "matrix" else int(text) for found in RANK.findall(error) for text in found if text]
     wanted += [int(text) for text in UNPACK.findall(error)]
