@@ -45,6 +45,11 @@ def test_a_number_without_a_method_of_tensors_is_no_disagreement_of_shapes():
     assert loss_reason("forward", "AttributeError: 'int' object has no attribute 'dim'") == "forward_fails"
 
 
+def test_a_head_without_outputs_returns_no_tensor_whatever_other_shapes_lack():
+    layers = "self.c = nn.Conv2d(3, 8, 3)\n        self.head = nn.Linear(8, 0)"
+    assert reason(module(layers, "return self.head(self.c(x).mean((2, 3)))")) == "returns_no_tensor"
+
+
 def test_a_constructor_that_gets_a_number_for_a_list_needs_a_configuration():
     error = "TypeError: empty(): argument 'size' (position 1) must be tuple of ints, but found element of type tuple"
     assert loss_reason("init", error) == "needs_configuration"

@@ -3,6 +3,7 @@
 import math
 import random
 import re
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -137,7 +138,8 @@ class AttemptRunner:
         finally:
             self._put_back(attempt.init, built)
         if not outputs or not all(item.numel() for item in outputs):
-            return Result(False, "ValueError: no tensor comes out", stage="forward")
+            place = (sys.maxsize,) if outputs else ()  # empty ones: it ran to its end
+            return Result(False, "ValueError: no tensor comes out", place=place, stage="forward")
         parts = [*tensors(inputs), *outputs]
         repeatable = len(outputs) == len(again) and all(_same(a, b) for a, b in zip(outputs, again, strict=True))
         finite = all(bool(item.isfinite().all()) for item in outputs)

@@ -102,6 +102,25 @@ def test_widths_that_a_constructor_draws_at_random_are_the_same_in_each_attempt(
     run("import random\nimport numpy as np\n\n\n" + body, found)
 
 
+DEFAULTS = {
+    "a stride of none": (", width, stride=0", "self.c = nn.Conv2d(width, 8, 3, stride)", "self.c(x)"),
+    "a class of layers in place of one": (
+        ", width, act_layer",
+        "self.c = nn.Conv2d(width, 8, 3)\n        self.act = act_layer",
+        "self.c(self.act(x))",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DEFAULTS)
+def test_arguments_that_the_code_cannot_use_are_replaced(case):
+    parameters, constructor, returned = DEFAULTS[case]
+    body = module(f"        {constructor}", f"        return {returned}", parameters)
+    found = search(body)
+    assert "reason" not in found, found
+    run(body, found)
+
+
 def zero_of(difference, start):
     """Where the steps end, and the values that they took."""
     known = {value: difference(value) for value in start}

@@ -12,7 +12,9 @@ from musadata.mining.arguments.guesses import guess_config, guess_value
 from musadata.mining.arguments.input_shapes import draw_input
 
 # What is missing: a value of None, an assertion, a message that says so.
-MISSING = re.compile(r"NoneType|AssertionError|must be|should|need|require|provide|given|missing|specif|expected", re.I)
+MISSING = re.compile(
+    r"NoneType|AssertionError|must be|should|need|require|provide|given|missing|specif|expected|non-positive", re.I
+)
 NUMBER_WANTED = re.compile(
     r"Boolean value of Tensor|interpreted as an integer|integer tensors of a single|converted to a? ?(Python )?scalar"
     r"|must be (tuple of )?(ints?|bool|float|number)\b.*not Tensor|but found element of type Tensor|unhashable"

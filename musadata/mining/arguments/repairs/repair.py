@@ -310,7 +310,7 @@ def _other_modules(text: str, error: str) -> Iterator[str]:
     if text == "nn.LayerNorm" and "normalized_shape" in error:  # of images
         yield "nn.BatchNorm2d"
     bare = text.split("(")[0]
-    if text == bare and f"not {bare.removeprefix('nn.')}" in error:
+    if text == bare and re.search(rf"(not |got \(){bare.removeprefix('nn.')}\b", error):  # which was called
         yield f"F.{bare.removeprefix('nn.').lower()}"
         yield f"{bare}()"
     if "unexpected keyword" in error or "positional argument" in error:
