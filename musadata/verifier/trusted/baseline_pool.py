@@ -23,15 +23,16 @@ from musadata.verifier.trusted.device_lock import DeviceLock, DeviceSeat
 from musadata.verifier.trusted.expectation import Expectation
 from musadata.verifier.trusted.measured_timing import MeasureChecks, allow, blame_slow
 from musadata.verifier.trusted.plan import Exercise, MeasureSet, derive_seed
-from musadata.verifier.trusted.timing import ProofChecks, TimingPolicy, time_candidate, time_compiled, timed_sets
+from musadata.verifier.trusted.timing import ProofChecks, time_candidate, time_compiled, timed_sets
 from musadata.verifier.trusted.timing_driver import Driver
+from musadata.verifier.trusted.timing_policy import TimingPolicy
 
 _WINDOW_BYTES = 256 << 20  # what passes between processes at a time
 # References that are prepared for candidates, of which one is timed. They take turns together: all prepare, then one
 # after the other is timed, so with more of them the device waits less often.
 _AT_ONCE = 8
-# Of a measure size's inputs, with results, in both processes; and what others may need. Where an oracle in float64 is
-# needed and memory lacks, the candidate is judged again with all of it.
+# Of a measure size's inputs, with results, and of its state, in both processes; and what others may need. Where an
+# oracle in float64 is needed and memory lacks, the candidate is judged again with all of it.
 _COPIES, _LEAST_NEED, _MEMORY_SHARE = 8, 4 << 30, 0.85
 
 
@@ -42,7 +43,7 @@ class _Eager:
     def __init__(self, make: Callable[[], Baseline], memory: int):
         self._free = [make() for _ in range(_AT_ONCE)]
         self._all = tuple(self._free)
-        self._memory, self._used = memory, 0
+        self._memory, self._needs = memory, dict[Baseline, int]()
         self._changed = threading.Condition()
         self._queue: deque[object] = deque()
         self._asleep = set(self._all[:-1])
@@ -71,14 +72,23 @@ class _Eager:
             if len(self._free) < _AT_ONCE - 1 and self._free and self._free[-1] in self._asleep:
                 self._asleep.discard(self._free[-1])  # the next candidate need not wait for its start
                 self._free[-1].launch()
-            self._used += need
+            self._needs[found] = need
             for other in self._free if need == self._memory else ():
                 other.release(keep=False)
-        return found, partial(self._give_back, found, need)
+        return found, partial(self._give_back, found)
 
-    def _give_back(self, baseline: Baseline, need: int) -> None:
+    @property
+    def _used(self) -> int:
+        return sum(self._needs.values())
+
+    def grow(self, baseline: Baseline, need: int) -> None:
+        """Say that a baseline which has been taken needs so many bytes more, without waiting for them."""
         with self._changed:
-            self._used -= need
+            self._needs[baseline] = min(self._needs[baseline] + need, self._memory)
+
+    def _give_back(self, baseline: Baseline) -> None:
+        with self._changed:
+            del self._needs[baseline]
             self._free.append(baseline)
             self._changed.notify_all()
 
@@ -169,6 +179,7 @@ class BaselinePool:
         request = measures.PrepareMeasure(measure.reference, seed, measure.specs, state)
         derive = partial(derive_seed, self._config, exercise.task_id, "measure")
         ready = eager.prepare_measure(request)
+        self._eager.grow(eager, _COPIES * stream_of(ready.state).length)
         eager_ms = eager.measure(1).times[0]
         window = eager.ask(measures.OpenWindow(self._window_kind, _WINDOW_BYTES), measures.WindowOpened)
         compiled = None

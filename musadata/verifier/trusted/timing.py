@@ -1,7 +1,7 @@
 """The times of a candidate and of the reference, measured in turns on the same device.
 
-Turns alternate, so that drifting clocks and temperature affect both. Both warm up until two turns agree, of which the
-second counts, and are measured until their medians are certain, within limits; a candidate that is far slower than the
+Turns alternate, so that drifting clocks and temperature affect both. Both warm up until two turns agree, which count,
+and are measured until their medians are certain, within limits; a candidate that is far slower than the
 reference is measured by a few calls. The times that a candidate reports are checked in three ways:
 its results are compared again, with fresh inputs, after timing; the wall clock must not show much more time than its
 events; and no candidate reads memory faster than the device can. A bound by FLOPs would be wrong: (A·B).sum() needs no
@@ -23,6 +23,7 @@ from musadata.verifier.trusted.baseline_process import Baseline, BaselineFailed,
 from musadata.verifier.trusted.candidate_report import read_result
 from musadata.verifier.trusted.compare import compare_result
 from musadata.verifier.trusted.expectation import Expectation
+from musadata.verifier.trusted.timing_policy import TimingPolicy
 
 Command = (
     messages.MeasureTurn
@@ -41,46 +42,6 @@ class Reply:
 
     answer: object
     wall_ms: float
-
-
-@dataclass(frozen=True)
-class TimingPolicy:
-    """How long to measure.
-
-    Attributes:
-        repetitions: measured calls of each side in one round.
-        turn: consecutive calls of one side.
-        least: measured calls of each side at the least.
-        steady: largest relative difference between the medians of two turns at which the warm-up ends.
-        certain: relative width of a median's confidence interval at which measuring ends.
-        clock_ms: absolute width at which it ends for times below `short_ms`: the resolution of events is "around 0.5
-            microseconds" (CUDA's documentation of cudaEventElapsedTime).
-        warm_up_turns: the most turns of the warm-up.
-        warm_up_ms: its least wall-clock time; clocks rise under load only.
-        rounds: the most rounds, for medians that do not become certain.
-        turn_ms: time of one turn of the slower side; slow kernels are called less often, but twice at the least.
-        seconds: wall-clock time of both sides together, the least number of calls aside; the warm-up has a quarter of
-            it more.
-        hopeless: measuring ends where it would take so many times `seconds` for the medians to become certain.
-        slow: how many times slower than the reference a candidate may be to be measured as long as others.
-        long_ms: one call is enough of a slower candidate whose calls take longer than this.
-    """
-
-    repetitions: int = 100
-    turn: int = 10
-    least: int = 10
-    steady: float = 0.02
-    certain: float = 0.01
-    clock_ms: float = 0.0005
-    short_ms: float = 0.02
-    warm_up_turns: int = 12
-    warm_up_ms: float = 30.0
-    rounds: int = 5
-    turn_ms: float = 20.0
-    seconds: float = 2.5
-    hopeless: float = 10.0
-    slow: float = 20.0
-    long_ms: float = 150.0
 
 
 @dataclass
@@ -110,8 +71,10 @@ _HIDDEN_FACTOR = 3.0
 _HIDDEN_TURNS = 6  # more turns of both sides before a candidate is accused
 _BELIEVABLE = 0.9  # of the least time; memory clocks are known to a few percent
 _SHARE_CALLS = 5
+_ONCE_MS = 5.0  # of a candidate whose share is told well enough by one call
 _FEW_CALLS = 3  # of a candidate that is far too slow
 _LEAST_SHARE = 0.5
+_ALONE_SHARE = 0.25  # of the policy's seconds, for the baseline alone
 _FEW_SECONDS = 0.2  # of the policy's, after which it is asked whether times can become certain
 
 
@@ -205,7 +168,8 @@ def _check_what_was_timed(
     policy: TimingPolicy, checks: Checks, measured: Measured, own: Sequence[Turn]
 ) -> Generator[Command, Reply, None]:
     """Find the share of the candidate's own kernels, and compare its results again."""
-    calls = min(_SHARE_CALLS, _calls_per_turn(policy, statistics.median(_pool(own))))
+    median = statistics.median(_pool(own))
+    calls = min(_SHARE_CALLS, _calls_per_turn(policy, median)) if median < _ONCE_MS else 1
     measured.own_share = _share((yield messages.MeasureShare(calls)))
     checks.end_timing()
     yield from checks.after(measured)
@@ -219,14 +183,14 @@ def _alternate(
         eager_turn = _settle(policy, baseline)
         if eager_turn and known_ms > policy.slow * statistics.median(eager_turn.times):
             return [Turn((known_ms,), known_ms)], [eager_turn]
-    first = yield from _turn(1)
+    first_ms = known_ms or (yield from _turn(1)).times[0]
     eager_turn = _try_turn(baseline, 1)
-    if eager_turn and first.times[0] > policy.slow * eager_turn.times[0]:
+    if eager_turn and first_ms > policy.slow * eager_turn.times[0]:
         again = yield from _turn(_FEW_CALLS)  # the first call may have loaded what the others do not
         eager_turn = _settle(policy, baseline)
         if eager_turn and min(again.times) > policy.slow * statistics.median(eager_turn.times):
             return [again], [eager_turn]
-    count = _calls_per_turn(policy, max(statistics.median(turn.times) for turn in (first, eager_turn) if turn))
+    count = _calls_per_turn(policy, max(first_ms, eager_turn.times[0] if eager_turn else 0.0))
     own, eager, has_baseline = yield from _warm_up(policy, baseline if eager_turn else None, count)
     most = policy.rounds * max(1, round(policy.repetitions / policy.turn))
     while len(own) < most and not _is_enough(policy, own, eager):
@@ -247,8 +211,8 @@ def _is_enough(policy: TimingPolicy, own: Sequence[Turn], eager: Sequence[Turn])
     spent = sum(turn.wall_ms for turn in (*own, *eager)) / (1e3 * policy.seconds)
     if len(_pool(own)) < policy.least or spent < _FEW_SECONDS:
         return False
-    # An interval narrows with the square root of the number of calls.
-    return spent > 1.0 or spent * max(uncertain) ** 2 > policy.hopeless
+    longest = policy.hopeless / spent  # times the calls that there are
+    return spent > 1.0 or any(_uncertainty(side, policy, longest) > 1.0 for side in (own, eager) if side)
 
 
 def _settle(policy: TimingPolicy, baseline: Baseline | None) -> Turn | None:
@@ -264,22 +228,21 @@ def _settle(policy: TimingPolicy, baseline: Baseline | None) -> Turn | None:
 def _warm_up(
     policy: TimingPolicy, baseline: Baseline | None, count: int
 ) -> Generator[Command, Reply, tuple[list[Turn], list[Turn], bool]]:
-    """The last turns of both sides, which count as measured if they agree with those before, or take long; and whether
-    there is a baseline, which may fail."""
+    """The turns of both sides that count as measured: those that agree with the ones before, together with these; the
+    last ones where that takes long. And whether there is a baseline, which may fail."""
     eager_turn: Turn | None = None
-    last: list[float] = []
+    before: list[Turn] = []
     spent = 0.0
     for number in range(policy.warm_up_turns):
         mine = yield from _turn(count)
         eager_turn = _try_turn(baseline, count) if number == 0 or eager_turn else None
         turns = [turn for turn in (mine, eager_turn) if turn]
-        now = [statistics.median(turn.times) for turn in turns]
         spent += sum(turn.wall_ms for turn in turns)
-        steady = len(now) == len(last) and all(abs(a - b) <= policy.steady * b for a, b in zip(now, last, strict=True))
-        is_long = bool(last) and spent >= 250 * policy.seconds  # a host that is busy: no two turns will agree
-        if is_long or (steady and spent >= policy.warm_up_ms):
+        if spent >= policy.warm_up_ms and len(turns) == len(before) and all(map(policy.agree, before, turns)):
+            return [before[0], mine], [*before[1:], *turns[1:]], len(turns) > 1
+        if before and spent >= 250 * policy.seconds:  # a host that is busy: no two turns will agree
             return [mine], turns[1:], len(turns) > 1
-        last = now
+        before = turns
     return [], [], eager_turn is not None
 
 
@@ -320,24 +283,32 @@ def _is_certain(turns: Sequence[Turn], policy: TimingPolicy) -> bool:
     return _uncertainty(turns, policy) <= 1.0
 
 
-def _uncertainty(turns: Sequence[Turn], policy: TimingPolicy) -> float:
-    """The width of the median's confidence interval, of the one that is certain; infinite before the least calls."""
-    timing = summarise("", _pool(turns))
-    if timing.repetitions < policy.least:
+def _uncertainty(turns: Sequence[Turn], policy: TimingPolicy, longer: float = 1.0) -> float:
+    """The width of the median's confidence interval, of the one that is certain; infinite before the least calls. Or
+    what it would be after so many times the calls, by the quantiles of those that there are: few calls that take far
+    longer than the others are soon outside of it."""
+    ordered = sorted(_pool(turns))
+    if len(ordered) < policy.least:
         return math.inf
-    width, wanted = timing.high_ms - timing.low_ms, policy.certain * timing.median_ms
-    if timing.median_ms < policy.short_ms:
+    low, high = _interval(ordered, longer)
+    median = statistics.median(ordered)
+    wanted = policy.certain * median
+    if median < policy.short_ms:
         wanted = max(wanted, policy.clock_ms)
-    return width / wanted if wanted > 0 else 0.0
+    return (high - low) / wanted if wanted > 0 else 0.0
 
 
 def summarise(name: str, times: Sequence[float]) -> Timing:
     """The median and its 95 % confidence interval, by order statistics; milliseconds."""
     ordered = sorted(times)
-    half = 0.98 * len(ordered) ** 0.5
-    low, high = int(len(ordered) / 2 - half), int(len(ordered) / 2 + half)
-    median = statistics.median(ordered)
-    return Timing(name, median, ordered[max(0, low)], ordered[min(len(ordered) - 1, high)], len(ordered))
+    return Timing(name, statistics.median(ordered), *_interval(ordered), len(ordered))
+
+
+def _interval(ordered: Sequence[float], longer: float = 1.0) -> tuple[float, float]:
+    """The 95 % confidence interval of the median; see `_uncertainty`."""
+    middle, half = len(ordered) / 2, 0.98 * (len(ordered) / longer) ** 0.5
+    low, high = int(middle - half), math.ceil(middle + half) if longer > 1.0 else int(middle + half)
+    return ordered[max(0, low)], ordered[min(len(ordered) - 1, high)]
 
 
 def _faster_of_both(policy: TimingPolicy, timing: Timing, baseline: Baseline | None, turns: Sequence[Turn]) -> Timing:
@@ -349,8 +320,8 @@ def _faster_of_both(policy: TimingPolicy, timing: Timing, baseline: Baseline | N
     first = _try_turn(baseline, count)
     if first is None or summarise("", first.times).high_ms >= timing.low_ms:
         return timing  # not significantly faster
-    alone = [first]
-    while len(alone) < len(turns) and not _is_certain(alone, policy):
+    alone, longest_ms = [first], _ALONE_SHARE * policy.seconds * 1e3
+    while len(alone) < len(turns) and not _is_certain(alone, policy) and sum(one.wall_ms for one in alone) < longest_ms:
         turn = _try_turn(baseline, count)
         if turn is None:
             break

@@ -56,3 +56,19 @@ def test_whoever_needs_all_memory_waits_for_the_others_and_is_not_overtaken():
     late.join(30)
     assert order == [("large", 100), ("late", 1)]
     assert sum(process.events.count("release") for process, _ in held) >= len(held) - 1  # what they kept on the device
+
+
+def test_memory_that_turns_out_to_be_needed_is_kept_from_those_that_come_later():
+    eager = baseline_pool._Eager(Process, 100)
+    baseline, give_back = eager.take("a", 10)
+    eager.grow(baseline, 70)
+    taken = threading.Event()
+
+    def take():
+        eager.take("b", 30)
+        taken.set()
+
+    threading.Thread(target=take, daemon=True).start()
+    assert not taken.wait(0.1)
+    give_back()
+    assert taken.wait(30)

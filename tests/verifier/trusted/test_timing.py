@@ -22,7 +22,8 @@ from musadata.verifier.protocol.messages import (
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.trusted.baseline_process import Turn
 from musadata.verifier.trusted.candidate_session import CandidateSession, Compilations
-from musadata.verifier.trusted.timing import Reply, TimingPolicy, summarise, time_candidate
+from musadata.verifier.trusted.timing import Reply, summarise, time_candidate
+from musadata.verifier.trusted.timing_policy import TimingPolicy
 
 POLICY = TimingPolicy(repetitions=40, turn=10, least=10, warm_up_ms=0.0)
 
@@ -84,7 +85,7 @@ def test_turns_alternate_and_give_medians_with_intervals():
     times = {timing.name: timing for timing in measured.timings}
     assert measured.error_class is None
     assert (times["candidate"].median_ms, times["eager"].median_ms) == (0.5, 2.0)
-    assert (times["candidate"].low_ms, times["candidate"].high_ms, times["candidate"].repetitions) == (0.5, 0.5, 10)
+    assert (times["candidate"].low_ms, times["candidate"].high_ms, times["candidate"].repetitions) == (0.5, 0.5, 20)
     assert rival.turns == turns + 1  # once more, alone
 
 
@@ -94,10 +95,11 @@ def test_median_interval_covers_the_middle_of_what_was_seen():
     assert 40 < timing.low_ms < 51 < timing.high_ms < 62
 
 
-def test_warm_up_goes_on_until_two_turns_agree_of_which_the_second_counts():
-    falling = [9.0, 5.0, 3.0, 1.0]  # the first is a single call, to see how long one takes
+def test_warm_up_goes_on_until_two_turns_agree_which_count():
+    falling = [1.0, 5.0, 3.0, 1.0]  # the first is a single call, to see how long one takes
     measured, _ = drive(Rival(1.0), lambda turn, count: steady(falling[min(turn, 4) - 1])(turn, count))
     assert measured.timings[0].median_ms == measured.timings[0].high_ms == 1.0
+    assert measured.timings[0].repetitions == 2 * POLICY.turn
 
 
 def test_measuring_goes_on_until_the_median_is_certain():
@@ -115,6 +117,14 @@ def test_a_candidate_that_is_far_too_slow_is_measured_by_few_calls():
     assert (measured.timings[0].median_ms, measured.timings[0].repetitions, turns) == (21.0, 3, 2)
     assert measured.error_class is None
     assert drive(Rival(1.0), steady(19.0))[0].timings[0].repetitions == POLICY.least
+
+
+def test_a_call_that_has_been_compared_tells_how_long_one_takes():
+    checks = NothingToCheck()
+    checks.known_ms = 15.0
+    assert next(time_candidate(POLICY, Rival(1.0), None, checks, True)) == MeasureTurn(2)
+    checks.known_ms = 0.0
+    assert next(time_candidate(POLICY, Rival(1.0), None, checks, True)) == MeasureTurn(1)
 
 
 def test_a_long_call_that_has_been_compared_is_all_that_is_measured_of_a_candidate_that_is_far_too_slow():
@@ -152,6 +162,16 @@ def test_times_that_will_not_become_certain_in_time_are_given_up():
     assert POLICY.least < measured.timings[0].repetitions < 40
 
 
+def test_few_calls_that_take_far_longer_are_no_reason_to_give_up():
+    def disturbed(turn, count):
+        times = [60.0 if turn in (4, 6) and i == 0 else 50.0 for i in range(count)]
+        return Reply(TurnTimes(tuple(times)), sum(times) + 0.1 * count)
+
+    timing = drive(Rival(50.0), disturbed)[0].timings[0]
+    assert POLICY.least < timing.repetitions < 40
+    assert timing.low_ms == timing.high_ms == 50.0
+
+
 def test_times_that_differ_by_less_than_events_can_tell_are_not_taken_again():
     microseconds = [3.4, 3.7]  # of a kernel so short that this is more than `certain`
 
@@ -161,7 +181,7 @@ def test_times_that_differ_by_less_than_events_can_tell_are_not_taken_again():
     measured, _ = drive(Rival(1.0), jittery)
     timing = measured.timings[0]
     assert timing.high_ms - timing.low_ms > POLICY.certain * timing.median_ms
-    assert timing.repetitions == POLICY.least
+    assert timing.repetitions == 2 * POLICY.turn
 
 
 def test_slow_kernels_are_called_less_often():
