@@ -17,11 +17,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from musadata.errors import MusadataError
 from musadata.records import InputSpec
 from musadata.tasks.normal_values import moments
 from musadata.tracing.inputs import keep_structure, parse_literal
+from musadata.verifier.compilation.build_cache import build_once, cache_folder, hash_of
 from musadata.verifier.protocol.variants import PLAIN, apply_variant
 
+_SOURCE, _CUBIN = Path(__file__).with_name("philox.cu"), "philox.cubin"
 _CHUNK = 1 << 24  # values at a time, a multiple of 4
 _WORD = 0xFFFFFFFF
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -121,20 +124,26 @@ def _fill(spec: InputSpec, stream: _Stream, out: torch.Tensor) -> None:
 
 def _fill_floats(spec: InputSpec, stream: _Stream, out: torch.Tensor) -> None:
     draw = _find_kernel(out.device) if out.dtype != torch.float64 else None
-    for first, part in _chunks(out):
-        if draw is None:
+    if draw is None:
+        for first, part in _chunks(out):
             part.copy_(_normal(stream, first, part) if spec.kind == "normal" else _uniform(spec, stream, first, part))
-        else:
-            is_direct = part.dtype == torch.float32 and part.is_contiguous()
-            drawn = part if is_direct else torch.empty(part.shape, dtype=torch.float32, device=part.device)
-            kind, limits = (_NORMAL, (0.0, _NORMAL_SCALE, 0.0)) if spec.kind == "normal" else (_UNIFORM, _limits(spec))
-            draw(drawn, first // (2 if spec.kind == "normal" else 4), stream.keys, kind, limits, stream.rounds)
-            if not is_direct:
-                part.copy_(drawn)
-        if spec.kind == "uniform" and part.dtype.itemsize < 4:
-            part[part >= spec.high] = spec.low  # rounding to a short dtype may reach the bound, which is excluded
-        if spec.kind == "normal" and moments(spec) != (0.0, 1.0):
-            _scale_and_move(part, *moments(spec))
+            _finish(spec, part)
+        return
+    kind, limits = (_NORMAL, (0.0, _NORMAL_SCALE, 0.0)) if spec.kind == "normal" else (_UNIFORM, _limits(spec))
+    is_direct = out.dtype == torch.float32 and out.is_contiguous()
+    for first, part in [(0, out)] if is_direct else _chunks(out):  # a hundred launches take longer than the kernel
+        drawn = part if is_direct else torch.empty(part.shape, dtype=torch.float32, device=part.device)
+        draw(drawn, first // (2 if spec.kind == "normal" else 4), stream.keys, kind, limits, stream.rounds)
+        if not is_direct:
+            part.copy_(drawn)
+        _finish(spec, part)
+
+
+def _finish(spec: InputSpec, part: torch.Tensor) -> None:
+    if spec.kind == "uniform" and part.dtype.itemsize < 4:
+        part.masked_fill_(part >= spec.high, spec.low)  # rounding to a short dtype may reach the bound, an excluded one
+    if spec.kind == "normal" and moments(spec) != (0.0, 1.0):
+        _scale_and_move(part, *moments(spec))
 
 
 def _limits(spec: InputSpec) -> tuple[float, float, float]:
@@ -258,40 +267,41 @@ def _build_kernel() -> _Draw | None:
     return None
 
 
-_images: dict[str, bytes] = {}  # the kernel's machine code, by compute capability
-
-
 def compile_ahead(architecture: str) -> None:
-    """Compile the kernel once for all processes that this one forks; nothing where that fails.
+    """Keep the kernel's machine code in the cache, where all processes of the machine find it, if that can be.
 
-    It happens in a fork of its own: NVRTC initializes the driver, which no fork would survive.
+    It is compiled in a fork: NVRTC initializes the driver, which no fork of this process would survive.
     """
-    reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            with os.fdopen(writing, "wb") as pipe:
-                pipe.write(_compile_kernel(architecture))
+            _machine_code(architecture)
         finally:
             os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        image = pipe.read()
     os.waitpid(child, 0)
-    if image:
-        _images[architecture] = image
 
 
-def _compile_kernel(architecture: str) -> bytes:
-    """The kernel's machine code for a compute capability such as "90".
+def _machine_code(architecture: str) -> bytes:
+    """The kernel for a compute capability such as "90".
 
     Raises:
         ImportError, RuntimeError: NVRTC is not there, or refuses it.
     """
+
+    def build(folder: Path) -> None:
+        (folder / _CUBIN).write_bytes(_compile_kernel(architecture))
+
+    try:
+        key = hash_of(_SOURCE, architecture, str(torch.version.cuda))
+        return (build_once(cache_folder() / f"philox-{key}", build) / _CUBIN).read_bytes()
+    except (OSError, MusadataError):  # it can only be read there, or the disk is full
+        return _compile_kernel(architecture)
+
+
+def _compile_kernel(architecture: str) -> bytes:
     from cuda.bindings import nvrtc
 
-    source = Path(__file__).with_name("philox.cu").read_bytes()
-    program = _check(nvrtc.nvrtcCreateProgram(source, b"philox.cu", 0, [], []))
+    program = _check(nvrtc.nvrtcCreateProgram(_SOURCE.read_bytes(), b"philox.cu", 0, [], []))
     options = [f"--gpu-architecture=sm_{architecture}".encode()]
     _check(nvrtc.nvrtcCompileProgram(program, len(options), options))
     image = b"\0" * _check(nvrtc.nvrtcGetCUBINSize(program))
@@ -312,8 +322,8 @@ def _load_kernel() -> _Draw:
     from cuda.bindings import driver
 
     architecture = "".join(map(str, torch.cuda.get_device_capability()))
-    image = _images.get(architecture) or _compile_kernel(architecture)
-    function = _check(driver.cuModuleGetFunction(_check(driver.cuModuleLoadData(image)), b"draw"))
+    module = _check(driver.cuModuleLoadData(_machine_code(architecture)))
+    function = _check(driver.cuModuleGetFunction(module, b"draw"))
     numbers = (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_int)
     types = (ctypes.c_void_p, *numbers, ctypes.c_float, ctypes.c_float, ctypes.c_float, ctypes.c_int)
 

@@ -175,20 +175,30 @@ def test_a_spec_that_cannot_be_drawn_is_an_error(spec):
         draw_on("cpu", [spec], 0)
 
 
-def test_kernel_is_compiled_in_a_process_of_its_own(monkeypatch):
-    monkeypatch.setattr(device_inputs, "_images", {})
+def test_kernel_is_compiled_once_for_all_processes_in_one_of_its_own(monkeypatch, tmp_path):
+    monkeypatch.setenv("MUSADATA_CACHE", str(tmp_path))
     monkeypatch.setattr(device_inputs, "_compile_kernel", lambda architecture: f"{architecture} {os.getpid()}".encode())
     device_inputs.compile_ahead("90")
-    architecture, process = device_inputs._images["90"].split()
+    architecture, process = device_inputs._machine_code("90").split()
     assert architecture == b"90"
     assert int(process) != os.getpid()
+    assert device_inputs._machine_code("100").split() == [b"100", str(os.getpid()).encode()]
 
 
-def test_kernel_that_does_not_compile_is_left_to_those_who_need_it(monkeypatch):
+def test_kernel_that_cannot_be_kept_is_compiled_by_those_who_need_it(monkeypatch, tmp_path):
+    monkeypatch.setenv("MUSADATA_CACHE", str(tmp_path / "file" / "folder"))
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(device_inputs, "_compile_kernel", lambda architecture: b"code")
+    device_inputs.compile_ahead("90")
+    assert device_inputs._machine_code("90") == b"code"
+
+
+def test_kernel_that_does_not_compile_is_left_to_those_who_need_it(monkeypatch, tmp_path):
     def fail(architecture):
         raise RuntimeError("no NVRTC")
 
-    monkeypatch.setattr(device_inputs, "_images", {})
+    monkeypatch.setenv("MUSADATA_CACHE", str(tmp_path))
     monkeypatch.setattr(device_inputs, "_compile_kernel", fail)
     device_inputs.compile_ahead("90")
-    assert device_inputs._images == {}
+    with pytest.raises(RuntimeError, match="no NVRTC"):
+        device_inputs._machine_code("90")
