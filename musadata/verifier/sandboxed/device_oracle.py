@@ -8,12 +8,12 @@ arrive through a window, chunk by chunk, and are copied before they are looked a
 import contextlib
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
-from musadata.tasks.reference_loading import load_reference, set_seed
+from musadata.tasks.reference_loading import load_reference
 from musadata.verifier.protocol import measure_messages as measures
 from musadata.verifier.protocol import messages
 from musadata.verifier.protocol.pytree import flatten
@@ -30,8 +30,9 @@ from musadata.verifier.protocol.variants import PLAIN
 from musadata.verifier.sandboxed import plain_values
 from musadata.verifier.sandboxed.conditioning import measure_conditioning
 from musadata.verifier.sandboxed.device_inputs import ROUNDS, draw_on, redraw
-from musadata.verifier.sandboxed.model_state import randomise, tensors_of, unfilled_memory_known
-from musadata.verifier.sandboxed.window import Window, bytes_of, open_window, put_chunk, size_of
+from musadata.verifier.sandboxed.device_models import KEPT_SHARE, construct_on, digest_state, free_memory, lacks_memory
+from musadata.verifier.sandboxed.model_state import randomise, tensors_of
+from musadata.verifier.sandboxed.window import Window, open_window, put_chunk, size_of
 
 _SAMPLE = 1 << 20
 _PART = 1 << 24  # elements that are compared at a time: their float64 copies take a gigabyte
@@ -131,7 +132,7 @@ class DeviceOracle:
         try:
             found = self._run_double(values)
         except Exception as error:
-            failure = error.with_traceback(None) if _lacks_memory(error) else None  # its frames hold memory
+            failure = error.with_traceback(None) if lacks_memory(error) else None  # its frames hold memory
         if failure is not None:
             free_memory(self._device)
             found = self._run_parts(values, failure)
@@ -155,7 +156,11 @@ class DeviceOracle:
         step = -(-rows // _PARTS)
         for start in range(0, rows, step):
             part = [value[start : start + step] if isinstance(value, torch.Tensor) else value for value in values]
-            for whole, leaf in zip(found, self._run_double(part), strict=True):
+            try:
+                leaves = self._run_double(part)
+            except RuntimeError:  # it is no batch, as for a model that keeps a state of so many rows; or memory lacks
+                raise failure from None
+            for whole, leaf in zip(found, leaves, strict=True):
                 whole[start : start + step].copy_(leaf)
         if not all(map(_are_near, found, self._leaves)):
             raise failure
@@ -247,14 +252,7 @@ class DeviceOracle:
     def _free(self) -> None:
         self._leaves, self._oracle, self._conditions, self._tolerances = [], [], [], []
         self._staging = torch.empty(0, dtype=torch.uint8)
-        free_memory(self._device)
-
-
-def free_memory(device: str) -> None:
-    """Give memory of the device that no tensor holds back to other processes."""
-    if device == "cuda":
-        torch.cuda.synchronize()
-        torch.cuda.empty_cache()
+        free_memory(self._device, KEPT_SHARE)
 
 
 @contextlib.contextmanager
@@ -267,46 +265,6 @@ def exactly() -> Iterator[None]:
             yield
     finally:
         torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = products, convolutions
-
-
-def construct_on(device: str, make: Callable[[], torch.nn.Module], seed: int) -> torch.nn.Module:
-    """A model whose parameters are made on the device; on the CPU first where its constructor needs that."""
-    with unfilled_memory_known():
-        try:
-            set_seed(seed)
-            with torch.device(device):
-                model = make()
-        except torch.OutOfMemoryError:
-            raise  # drawing that many values on the CPU takes long, and the device would have no room for them either
-        except Exception:
-            set_seed(seed)
-            model = make()
-    return model.to(device)
-
-
-def digest_state(model: torch.nn.Module) -> dict[str, str]:
-    """Digests of parameters and buffers by name, made on their device; none of those with NaN. See
-    `model_state.construct_seeded`."""
-    named = tensors_of(model)
-    if not named:
-        return {}
-    # One transfer for all: a device that others use, too, takes milliseconds for each.
-    facts = torch.stack([torch.stack([_digest(tensor), tensor.isnan().any().long()]) for tensor in named.values()])
-    return {
-        name: f"{total} {tuple(tensor.shape)} {tensor.dtype}"
-        for (name, tensor), (total, has_nan) in zip(named.items(), facts.tolist(), strict=True)
-        if not has_nan
-    }
-
-
-def _digest(tensor: torch.Tensor) -> torch.Tensor:
-    """The sum of its bytes, each times an odd number that depends on its place; in int64, which wraps."""
-    total = torch.zeros((), dtype=torch.int64, device=tensor.device)
-    raw = bytes_of(tensor.detach().contiguous())
-    for start in range(0, len(raw), _PART):
-        part = raw[start : start + _PART].long()
-        total += (part * (torch.arange(start, start + len(part), device=raw.device) * 0x9E3779B97F4A7C1 | 1)).sum()
-    return total
 
 
 def describe_tensor(tensor: torch.Tensor, name: str = "") -> messages.TensorFacts:
@@ -365,15 +323,10 @@ def _is_usable(model: torch.nn.Module, values: list[Any]) -> bool:
     try:
         leaves = flatten(model(*values))[1]
     except Exception as error:
-        if _lacks_memory(error):
+        if lacks_memory(error):
             raise
         return False
     return all(bool(torch.isfinite(leaf).any()) for leaf in leaves if leaf.is_floating_point() and leaf.numel())
-
-
-def _lacks_memory(error: Exception) -> bool:
-    """Also where PyTorch cannot say so, as it asks NVML, which a sandbox lacks."""
-    return isinstance(error, torch.OutOfMemoryError) or "nvmlInit" in str(error)
 
 
 def _is_finite(leaf: torch.Tensor) -> bool:

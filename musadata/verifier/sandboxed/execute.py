@@ -28,7 +28,7 @@ from musadata.verifier.protocol import messages
 from musadata.verifier.protocol.message_encoding import ask_for, encode
 from musadata.verifier.protocol.pytree import BadStructure, flatten
 from musadata.verifier.protocol.tensors import DTYPES, pack, unpack_torch
-from musadata.verifier.sandboxed.device_oracle import free_memory
+from musadata.verifier.sandboxed.device_models import free_memory, load_kernels
 from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch, count_moved_or_pinned
 from musadata.verifier.sandboxed.integrity_guard import IntegrityGuard
 from musadata.verifier.sandboxed.measure import Stopwatch, Turns, hold_sets, time_candidate
@@ -77,7 +77,7 @@ def run_candidate(source: str, backend_name: str) -> dict[str, object]:
     session = _Session(IntegrityGuard(FILE, sys.modules[__name__]))
     try:
         ask_for(messages.RequestContext(), messages.Proceed)
-        torch.empty(1, device=backend.DEVICE)  # makes the context, while the compiler may still be running
+        load_kernels(backend.DEVICE)  # while the compiler may still be running
         ask_for(messages.ContextMade(), messages.Proceed)
         session.run(source, backend)
     except BaseException as error:

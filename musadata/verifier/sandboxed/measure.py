@@ -23,7 +23,8 @@ from musadata.verifier.protocol.message_encoding import ask_for
 from musadata.verifier.protocol.pytree import flatten
 from musadata.verifier.protocol.tensors import pack, unpack_torch
 from musadata.verifier.sandboxed.device_inputs import FEW_ROUNDS
-from musadata.verifier.sandboxed.device_oracle import DeviceOracle, free_memory
+from musadata.verifier.sandboxed.device_models import KEPT_SHARE, free_memory, load_kernels
+from musadata.verifier.sandboxed.device_oracle import DeviceOracle
 from musadata.verifier.sandboxed.model_state import tensors_of
 from musadata.verifier.sandboxed.plain_values import decode
 
@@ -262,14 +263,14 @@ class _Baseline:
         """Free the memory of the reference before."""
         self._prepared = self._oracle = None
         self._watch = self._watch or Stopwatch(self._device, flush_bytes)
-        free_memory(self._device)
+        free_memory(self._device, KEPT_SHARE)
 
     def _release(self, command: measures.Release) -> messages.Prepared:
         if self._oracle is not None:
             self._oracle.release()
         if not command.keep:
             self._prepared = self._oracle = None
-        free_memory(self._device)
+        free_memory(self._device, KEPT_SHARE)
         return messages.Prepared()
 
 
@@ -297,10 +298,20 @@ def _make_caches_writable() -> None:
 def _describe_device(device: str) -> messages.BaselineReady:
     if device == "cpu":
         return messages.BaselineReady()
-    torch.empty(1, device=device)  # makes the context
+    _load_libraries(device)
     properties: Any = torch.cuda.get_device_properties(0)
     clock_khz, bits = getattr(properties, "memory_clock_rate", 0), getattr(properties, "memory_bus_width", 0)
     return messages.BaselineReady(2.0 * clock_khz * bits / 8)
+
+
+def _load_libraries(device: str) -> None:
+    """Make the context, and have PyTorch load what most references need on first use, before anybody waits for it."""
+    load_kernels(device)
+    with torch.no_grad():
+        image = torch.zeros(1, 1, 8, 8, device=device)
+        torch.nn.functional.conv2d(image, torch.zeros(1, 1, 3, 3, device=device))
+        torch.mm(image[0, 0], image[0, 0])
+    free_memory(device)
 
 
 def _prepare_reference(request: messages.PrepareReference, device: str) -> tuple[Any, Turns]:

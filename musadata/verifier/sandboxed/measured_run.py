@@ -13,7 +13,8 @@ from musadata.verifier.protocol import messages
 from musadata.verifier.protocol.pytree import flatten
 from musadata.verifier.protocol.tensors import DTYPES
 from musadata.verifier.sandboxed.device_inputs import FEW_ROUNDS, draw_on, redraw
-from musadata.verifier.sandboxed.device_oracle import construct_on, describe_tensor, digest_state, free_memory
+from musadata.verifier.sandboxed.device_models import construct_on, digest_state, free_memory
+from musadata.verifier.sandboxed.device_oracle import describe_tensor
 from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch, count_moved
 from musadata.verifier.sandboxed.measure import Stopwatch, Turns, measure_share, serve_commands
 from musadata.verifier.sandboxed.model_state import tensors_of

@@ -12,6 +12,8 @@ from musadata.verifier.protocol.tensors import pack
 if TYPE_CHECKING:
     import torch
 
+_PART = 1 << 24  # elements of a tensor that are changed at a time
+
 
 def construct_seeded(make: "Callable[[], torch.nn.Module]", seed: int) -> "tuple[torch.nn.Module, dict[str, str]]":
     """A model constructed after every generator was seeded, and digests of its parameters and buffers by name.
@@ -52,7 +54,8 @@ def randomise(model: "torch.nn.Module", seed: int, buffers: bool = True) -> None
     its arguments, since a model may keep a tensor that it is given.
 
     An all-zero tensor gets values in [-0.5, 0.5). The values of others are multiplied by factors in [0.5, 1.5), which
-    keeps signs and zeros: variances stay positive and masks stay masks.
+    keeps signs and zeros: variances stay positive and masks stay masks. A device draws in single precision and changes
+    a part at a time: some models have weights of gigabytes.
     """
     import torch
 
@@ -67,11 +70,19 @@ def randomise(model: "torch.nn.Module", seed: int, buffers: bool = True) -> None
                 continue
             done.add(tensor.data_ptr())
             number = int(sha256(f"{seed}/{name}".encode()).hexdigest()[:15], 16)
-            spec = InputSpec(name, "uniform", "float64", tuple(tensor.shape), -0.5, 0.5)
+            dtype = "float32" if tensor.is_cuda else "float64"
+            spec = InputSpec(name, "uniform", dtype, tuple(tensor.shape), -0.5, 0.5)
             noise = draw_on("cuda", [spec], number)[0] if tensor.is_cuda else draw([spec], number)[0]
             # Without asking: a device that others use, too, takes milliseconds for each answer.
-            fresh = torch.where(tensor.any(), tensor.double() * (1.0 + noise), noise)
-            tensor.copy_(torch.where(torch.isfinite(tensor).all(), fresh.to(tensor.dtype), tensor))
+            is_set, is_finite = tensor.any(), torch.isfinite(tensor).all()
+            for part, change in zip(_parts(tensor), _parts(noise), strict=True):
+                fresh = torch.where(is_set, part.double() * (1.0 + change), change)
+                part.copy_(torch.where(is_finite, fresh.to(part.dtype), part))
+
+
+def _parts(tensor: "torch.Tensor") -> "tuple[torch.Tensor, ...]":
+    """Views of some rows at a time."""
+    return tensor.split(max(1, _PART * len(tensor) // tensor.numel())) if tensor.dim() else (tensor,)
 
 
 def tensors_of(model: "torch.nn.Module") -> "dict[str, torch.Tensor]":

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from musadata.records import InputSpec
 from musadata.verifier.protocol import measure_messages as measures
 from musadata.verifier.protocol.tolerance import Tolerance, least_wide_tolerance, measure_wide_tolerance
-from musadata.verifier.sandboxed.device_oracle import DeviceOracle, digest_state, find_wrong, surely_right
+from musadata.verifier.sandboxed.device_models import digest_state
+from musadata.verifier.sandboxed.device_oracle import DeviceOracle, find_wrong, surely_right
 
 TEXT = """
 import torch
@@ -62,7 +63,12 @@ def test_an_oracle_for_which_memory_lacks_is_made_in_parts_of_the_batch(monkeypa
     torch.testing.assert_close(parts._oracle[0], whole._oracle[0], rtol=1e-14, atol=1e-14)
 
 
-@pytest.mark.parametrize("result", ["self.layer(x).softmax(0)", "self.layer(x).sum(0)", "self.layer(x).cumsum(0)"])
+KEPT_ROWS = "self.layer(x) + torch.arange(64).to(x)[:, None]"  # a state of as many rows as the batch
+
+
+@pytest.mark.parametrize(
+    "result", ["self.layer(x).softmax(0)", "self.layer(x).sum(0)", "self.layer(x).cumsum(0)", KEPT_ROWS]
+)
 def test_rows_that_depend_on_each_other_are_no_parts(result, monkeypatch):
     oracle = prepare(result, monkeypatch, 8)
     oracle.expect(measures.Expect(3))
@@ -96,6 +102,12 @@ def test_digests_tell_values_places_and_names():
     with torch.no_grad():
         layer.bias[0] = torch.nan
     assert set(digest_state(layer)) == {"weight"}  # a start that means nothing
+
+
+def test_a_digest_does_not_depend_on_where_a_tensor_lies_in_memory():
+    layer, other = torch.nn.Linear(4, 4, bias=False), torch.nn.Linear(4, 4, bias=False)
+    other.weight = torch.nn.Parameter(torch.cat([torch.zeros(1), layer.weight.detach().flatten()])[1:].view(4, 4))
+    assert digest_state(other) == digest_state(layer)
 
 
 VALUES = st.sampled_from([0.0, -0.0, 1.0, -1.0, 3e-39, 1e30, 3.4e38, math.inf, -math.inf, math.nan])

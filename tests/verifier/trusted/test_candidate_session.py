@@ -16,6 +16,7 @@ from musadata.verifier.protocol.messages import (
     Proceed,
     Refused,
     RequestContext,
+    RequestDevice,
     Stop,
 )
 from musadata.verifier.trusted.candidate_report import Report, read_facts
@@ -36,16 +37,16 @@ def test_context_is_free_again_once_it_has_been_made() -> None:
     assert contexts.acquire(blocking=False)
 
 
-def test_nobody_is_timed_while_a_context_is_made() -> None:
+def test_a_context_is_made_without_waiting_for_a_candidate_that_is_timed() -> None:
     lock = Mock()
     session = CandidateSession(
         VerifierConfig(), Compilations(Mock(), True), Future(), 1, lock, None, None, threading.Semaphore(1)
     )
     session.serve(RequestContext())
-    assert [call[0] for call in lock.method_calls] == ["share"]
     session.serve(ContextMade())
-    session.leave()
-    assert [call[0] for call in lock.method_calls] == ["share", "release"]
+    assert lock.method_calls == []
+    session.serve(RequestDevice())
+    assert [call[0] for call in lock.method_calls] == ["share"]
 
 
 def test_candidate_that_asks_for_a_context_again_keeps_nobody_waiting() -> None:
