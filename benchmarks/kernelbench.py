@@ -33,6 +33,7 @@ from musadata.errors import MusadataError
 from musadata.records import ErrorClass, Verdict
 from musadata.sandbox import Sandbox
 from musadata.verifier import Verifier
+from musadata.verifier.shared_interpreter import shared_interpreter
 from musadata.verifier.task_from_reference import PRELOAD as READING
 from musadata.verifier.task_from_reference import PRELOAD_FOR_MANY, read_reference
 
@@ -135,7 +136,8 @@ def judge_all(
 ) -> Iterator[tuple[str, Judged]]:
     """Names and verdicts as they come, begun in the given order; what has none after `seconds` is left out."""
     start = time.monotonic()
-    with Verifier(config, reads_many=True) as verifier, ThreadPoolExecutor(cores + cores // 2) as pool:
+    opened = Verifier(config, reads_many=True)
+    with shared_interpreter(), opened as verifier, ThreadPoolExecutor(cores + cores // 2) as pool:
 
         def judge(problem: Problem) -> Judged:
             began = time.monotonic()
@@ -161,7 +163,6 @@ def measure_ours(problems: Sequence[Problem], arguments: argparse.Namespace, not
     config = VerifierConfig(backend=BackendType(arguments.backend))
     start = time.monotonic()
     found: dict[str, Any] = {"seconds": 0.0, "verdicts": {}}
-    sys.setswitchinterval(0.0005)
     mixed = sorted(problems, key=lambda problem: _even_order(problem.name))  # large inputs are not all at once
     for name, judged in judge_all(mixed, config, arguments.cores, 60 * arguments.minutes):
         found["verdicts"][name] = describe(judged)

@@ -32,11 +32,11 @@ from musadata.storage.journal import Journal
 from musadata.verifier.backend_choice import open_backend
 from musadata.verifier.compilation.build_cache import hash_of
 from musadata.verifier.rules import catalogue as rules
+from musadata.verifier.shared_interpreter import shared_interpreter
 from musadata.verifier.task_from_reference import LoneReference, given_task
 from musadata.verifier.verifier import Verifier, own_version
 
 _PROGRESS_SECONDS = 5.0
-_SWITCH_SECONDS = 0.0005  # a candidate that is timed holds up all others: its thread must not wait long
 
 
 @dataclass(frozen=True)
@@ -178,9 +178,8 @@ class _Progress:
 
 def _judge_here(batch: Batch, rows: dict[str, _Row]) -> Iterator[tuple[str, Verdict | Outage]]:
     """Keys and verdicts as they come, by threads of this process: one device needs no other."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH_SECONDS)
-    with Verifier(batch.config, reads_many=True) as verifier, ThreadPoolExecutor(batch.at_once) as pool:
+    opened = Verifier(batch.config, reads_many=True)
+    with shared_interpreter(), opened as verifier, ThreadPoolExecutor(batch.at_once) as pool:
         judge = _Judge(verifier)
         keys = {pool.submit(judge.judge, row): key for key, row in rows.items()}
         try:
@@ -189,7 +188,6 @@ def _judge_here(batch: Batch, rows: dict[str, _Row]) -> Iterator[tuple[str, Verd
                 yield keys.pop(done), outage if isinstance(outage, Outage) else done.result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-            sys.setswitchinterval(interval)
 
 
 def _judge_on(batch: Batch, rows: dict[str, _Row]) -> Iterator[tuple[str, Verdict | Outage]]:
@@ -242,10 +240,9 @@ def _work(config: VerifierConfig, threads: int, device: str, questions: Any, ans
     """A process's whole life: its verifier serves its threads until the questions end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    sys.setswitchinterval(_SWITCH_SECONDS)
     os.environ["CUDA_VISIBLE_DEVICES"] = device
     try:
-        with Verifier(config, reads_many=True) as verifier:
+        with shared_interpreter(), Verifier(config, reads_many=True) as verifier:
             judge = _Judge(verifier)
             workers = [threading.Thread(target=judge.serve, args=(questions, answers)) for _ in range(threads)]
             for worker in workers:

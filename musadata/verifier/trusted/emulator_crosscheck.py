@@ -6,6 +6,8 @@ memory for what a program keeps from call to call.
 """
 
 import math
+import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,7 +18,9 @@ from musadata.errors import MusadataError
 from musadata.records import Finding, InputSpec
 from musadata.sandbox import Limits, Sandbox
 from musadata.verifier.backends.emulated.emulated_backend import open_emulated
+from musadata.verifier.compilation.built import Built, Compile
 from musadata.verifier.compilation.shared_compile import SharedCompile
+from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.protocol.entry_points import RUN_CANDIDATE
 from musadata.verifier.protocol.message_encoding import serve_candidate
 from musadata.verifier.protocol.messages import Call, ContextMade, Proceed, RequestContext, RequestDevice, RequestPlan
@@ -47,7 +51,7 @@ class EmulatorCrosscheck:
 
     def __init__(self, config: VerifierConfig, pool: ThreadPoolExecutor):
         opened = open_emulated(config)
-        backend = replace(opened, compile=SharedCompile(opened.compile))
+        backend = replace(opened, compile=SharedCompile(_in_turns(opened.compile)))
         self.compile = backend.compile
         self._backend = backend
         self._strict = config.strict
@@ -123,6 +127,17 @@ class EmulatorCrosscheck:
         """Every set once, and the first twice more: the second time nothing that is kept has a reason to change."""
         calls = plan_once([item.plan.shape for item in excerpt.sets], self._backend.checks)
         return [*calls, replace(calls[0], name="again"), replace(calls[0], name="settled", settled=True)]
+
+
+def _in_turns(compile_sources: Compile) -> Compile:
+    """Only the end of a verdict waits for it; the device waits for other compilers."""
+    turns = threading.Semaphore(max(1, len(os.sched_getaffinity(0)) // 4))
+
+    def compile_in_turn(sources: CandidateSources) -> Built:
+        with turns:
+            return compile_sources(sources)
+
+    return compile_in_turn
 
 
 def is_small(specs: Sequence[InputSpec]) -> bool:

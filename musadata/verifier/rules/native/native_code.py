@@ -54,6 +54,8 @@ _NOT_OPERATORS = frozenset(_NAMES["not_operators"])
 def tokens(source: str) -> list[Token]:
     """The tokens of a source without space and comments; lines that end in a backslash are joined first."""
     pieces = source.split("\\\n")
+    if len(pieces) == 1:
+        return [token for token in split(source) if token.kind is not Kind.SPACE]
     splices = list(accumulate(map(len, pieces[:-1])))
     found, position = [], 0
     for token in split("".join(pieces)):
