@@ -20,6 +20,7 @@ from musadata.mining.arguments.module_snapshots import MINED
 from musadata.mining.pruning.branches import prune
 from musadata.mining.pruning.constant_conditions import Observations
 from musadata.mining.pruning.execution_watch import Log, instrument
+from musadata.mining.pruning.idle_classes import without_idle_classes
 from musadata.mining.pruning.idle_methods import watch_entries, without_idle_methods
 from musadata.mining.pruning.mentions import WORD
 from musadata.mining.pruning.survey import Survey, defined_names
@@ -32,7 +33,9 @@ _FILE = "<pruned>"
 
 
 class Operators(DispatchMode):
-    """The aten operators that are dispatched, with the shapes that they make."""
+    """The aten operators that are dispatched, with the shapes that they make, but for those that only tell Python a
+    number: a condition on what the model holds, `if self.is_ready:`, is one of the code that goes.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +43,8 @@ class Operators(DispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        self.found.append((str(func), tuple(result.shape) if isinstance(result, torch.Tensor) else ()))
+        if func is not torch.ops.aten._local_scalar_dense.default:
+            self.found.append((str(func), tuple(result.shape) if isinstance(result, torch.Tensor) else ()))
         return result
 
 
@@ -97,7 +101,7 @@ def prune_and_prove(source: str, attempt: Attempt) -> Pruned:
     """
     try:
         with gc_frozen(len(source)):
-            return _pruned(_without_idle_changes(source, attempt), attempt)
+            return _pruned(_without_idle_classes(_without_idle_changes(source, attempt), attempt), attempt)
     except Exception:  # mined code may do anything, and a reference that cannot be pruned is kept as it is
         return Pruned(source, attempt)
 
@@ -117,6 +121,13 @@ def _without_idle_changes(source: str, attempt: Attempt) -> str:
         elif len(part) > 1:
             waiting += [part[: len(part) // 2], part[len(part) // 2 :]]
     return _without_lines(source, dropped)
+
+
+def _without_idle_classes(source: str, attempt: Attempt) -> str:
+    text, sets = without_idle_classes(source), [attempt]
+    if text == source or not _behaves(Pruned(text, attempt), sets, behaviour(source, attempt, sets)):
+        return source
+    return text
 
 
 def _is_change(node: ast.stmt) -> bool:

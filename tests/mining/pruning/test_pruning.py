@@ -540,3 +540,62 @@ def test_of_very_many_later_assignments_those_that_something_reads_stay():
     )
     text = pruned(model("return x * cfg.scale + cfg.shift", top=top))
     assert "cfg.scale = 3.0" in text and "cfg.shift = 1.0" in text and "unread" not in text
+
+
+LAYERS = """
+class Scale(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+class Shift(nn.Module):
+    def forward(self, x):
+        return helper(x)
+
+def helper(x):
+    return x + 1
+
+KINDS = (Scale, Shift)
+"""
+
+
+def test_classes_that_only_checks_of_types_name_lose_their_bodies():
+    left = pruned(
+        model(
+            """
+            for layer in self.layers:
+                if not isinstance(layer, KINDS):
+                    x = layer(x)
+            return x
+            """,
+            "self.layers = nn.ModuleList([nn.Tanh()])",
+            top=LAYERS,
+        )
+    )
+    assert "Scale" in left and "Shift" in left
+    assert "helper" not in left and "x * 2" not in left
+
+
+@pytest.mark.parametrize("use", ["KINDS[0]()", "globals()['Scale']()", "Scale()"])
+def test_a_class_that_may_be_made_elsewhere_keeps_its_body(use):
+    left = pruned(
+        model(
+            "return self.layer(x) if isinstance(self.layer, KINDS) else x",
+            f"self.layer = {use}",
+            top=LAYERS,
+        )
+    )
+    assert "x * 2" in left
+
+
+def test_a_condition_on_what_the_model_holds_goes_with_its_branch():
+    left = pruned(
+        model(
+            """
+            if not self.is_ready:
+                x = x + 1
+            return x * 2
+            """,
+            "self.register_buffer('is_ready', torch.ones(()))",
+        )
+    )
+    assert "x + 1" not in left

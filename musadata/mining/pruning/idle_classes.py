@@ -1,0 +1,56 @@
+"""Classes of which no code can make an instance: they are named where types are checked, and nowhere else."""
+
+import ast
+from collections.abc import Collection, Iterator
+
+from musadata.mining.reading.parsing import first_line
+
+_CHECKS = ("isinstance", "issubclass")
+
+
+def without_idle_classes(source: str) -> str:
+    """The source with empty bodies for such classes, so that what only their methods need may go as well.
+
+    A tuple at the top of the file that is named in checks alone makes no instance of its classes either.
+    """
+    tree = ast.parse(source)
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef) and node.name != "Model"}
+    groups = {node.targets[0].id: node for node in tree.body if _is_group(node)}  # type: ignore[attr-defined]
+    idle, seen = {**classes, **groups}, -1
+    while len(idle) != seen:
+        seen = len(idle)
+        named = set(_named(tree, {id(node) for node in idle.values()}))
+        idle = {name: node for name, node in idle.items() if name not in named}
+    lines = source.splitlines(keepends=True)
+    for name, node in sorted(idle.items(), key=lambda item: -item[1].lineno):
+        if name in classes:
+            lines[first_line(node) - 1 : node.end_lineno] = [f"class {name}:\n", "    pass\n"]
+    return "".join(lines)
+
+
+def _is_group(node: ast.stmt) -> bool:
+    return (
+        isinstance(node, ast.Assign)
+        and len(node.targets) == 1
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Tuple)
+        and all(isinstance(item, ast.Name) for item in node.value.elts)
+    )
+
+
+def _named(tree: ast.Module, idle: Collection[int]) -> Iterator[str]:
+    """Names and texts outside of these statements, without the types of checks."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if id(node) in idle:
+            continue
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CHECKS and node.args:
+            types = node.args[1].elts if isinstance(node.args[-1], ast.Tuple) else node.args[1:]  # type: ignore[attr-defined]
+            waiting += [node.args[0], *(item for item in types if not isinstance(item, ast.Name))]
+            continue
+        waiting += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
