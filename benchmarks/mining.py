@@ -53,7 +53,7 @@ NOT_MODULES = frozenset({"syntax_error", "odd_encoding", "file_too_large", "unre
 # Losses that no arguments mend: the code needs what is not there, or cannot run. All other reasons are ours to mend.
 NOT_OURS = frozenset(
     {"needs_package", "equivalent_needs_package", "needs_file", "needs_network", "needs_device", "outdated_code"}
-    | {"broken_code", "not_implemented", "returns_no_tensor", "too_large", "lazy_fails"}
+    | {"broken_code", "not_implemented", "returns_no_tensor", "takes_no_inputs", "too_large", "lazy_fails"}
     | {"not_called_from_python", "module_as_value", "not_bound"}
 )
 

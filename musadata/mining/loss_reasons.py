@@ -13,7 +13,10 @@ LACKING = (  # no arguments mend these
     (r"super\(type, obj\)", "broken_code"),
     (r"^AttributeError: (type object )?'Model' (object )?has no attribute", "undefined_attribute"),
     (r"^NotImplementedError: (?!\"|.*(not implemented for|backend))", "not_implemented"),
+    (r"^TypeError: Can't instantiate abstract class", "not_implemented"),
     (r"no tensor comes out", "returns_no_tensor"),
+    (r"^forward takes no inputs", "takes_no_inputs"),
+    (r"^forward takes inputs of any name", "needs_structured_input"),
     (r"^TooLarge", "too_large"),
 )
 STRUCTURES = {  # an input is more than a tensor, or an argument more than a plain value

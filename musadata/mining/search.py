@@ -190,7 +190,7 @@ def _find(
 
     `is_solved`: where no correction helps, solve for the sizes.
     """
-    failures = [(Attempt((), ()), Result(False, "nothing to try"))]  # each came further than all before
+    failures = [(Attempt((), ()), Result(False, _nothing_to_try(known)))]  # each came further than all before
     for family in families:
         found = _try_family(runner, family, failures, known, is_solved)
         if found is not None:
@@ -203,6 +203,13 @@ def _find(
     found, further = _solve(runner, starts, known, LAST_TRIES)
     runner.max_tries = runner.tries + MAX_TRIES // 3  # for the sizes of a task
     return found, [*failures, *further][-1][1]
+
+
+def _nothing_to_try(known: Parameters) -> str:
+    if not known.forward:
+        return "forward takes no inputs"
+    any_name = all(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.forward)
+    return "forward takes inputs of any name" if any_name else "nothing to try"
 
 
 def _solve(

@@ -26,6 +26,7 @@ LOST = {
     "broken_code": module(forward="return super(nn.Linear, self).forward(x)"),
     "not_implemented": module(forward="raise NotImplementedError('later')"),
     "returns_no_tensor": module(forward="pass"),
+    "takes_no_inputs": module(forward="return self.weight", inputs=""),
     "needs_structured_input": module(forward="return x.graph.edges * 2"),
     "needs_configuration": module("self.c = nn.Linear(helper.encoder.width, 8)", parameters=", helper=3"),
     "shapes_disagree": module(forward="return x.reshape(2, 3, 5, 7, 11, 13, 17)"),
@@ -39,6 +40,12 @@ LOST = {
 @pytest.mark.parametrize("expected", LOST)
 def test_a_loss_says_what_is_missing(expected):
     assert reason(LOST[expected]) == expected
+
+
+def test_inputs_of_any_name_and_abstract_methods_are_told_as_such():
+    assert reason(module(forward="return words['p'] * 2", inputs="**words")) == "needs_structured_input"
+    abstract = "class Model(nn.Module, abc.ABC):\n    @abc.abstractmethod\n    def forward(self, x): ...\n"
+    assert reason(abstract, HEAD + "import abc\n\n\n") == "not_implemented"
 
 
 def test_a_number_without_a_method_of_tensors_is_no_disagreement_of_shapes():
