@@ -125,6 +125,22 @@ def _quotients(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
             yield node.slice, f"{_text(source, node.slice)}.long()"
 
 
+def _bounds(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
+    """`x[:k]` after `k = i / 2` or `k = torch.div(i, 2).item()`, which were integers for integers."""
+    slices = [node for node in ast.walk(tree) if isinstance(node, ast.Slice)]
+    parts = [bound for node in slices for bound in (node.lower, node.upper, node.step)]
+    bounds = [bound for bound in parts if bound is not None and _is_at(bound, line)]
+    names = {_text(source, node) for bound in bounds for node in ast.walk(bound)}
+    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+    values = [node.value for node in assigned if names & {_text(source, target) for target in node.targets}]
+    for node in [node for value in (*bounds, *values) for node in ast.walk(value)]:
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            yield node, f"{_operand(source, node.left)} // {_operand(source, node.right)}"
+        elif isinstance(node, ast.Call) and _text(source, node.func) == "torch.div" and len(node.args) == 2:
+            first, second = (_text(source, item) for item in node.args)
+            yield node, f'torch.div({first}, {second}, rounding_mode="trunc")'
+
+
 FORMS: dict[str, Callable[[ast.Module, str, int], Iterator[Edit]]] = {
     r"only supports boolean masks|expected condition to be a boolean|BoolTensor for mask": _masks,
     r"Subtraction, the `-` operator, with( two)? (a )?bool": _inverted,
@@ -135,6 +151,7 @@ FORMS: dict[str, Callable[[ast.Module, str, int], Iterator[Edit]]] = {
     r"module 'torch' has no attribute '(rfft|irfft|ifft)'|'module' object is not callable": _transforms,
     r"`torch\.solve` is deprecated|now removed\. The default behavior has changed from using the upper tri": _solved,
     r"tensors used as indices must be": _quotients,
+    r"slice indices must be integers": _bounds,
 }
 
 

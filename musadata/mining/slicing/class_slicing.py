@@ -53,13 +53,13 @@ class Piece:
 class Slice:
     """A class and every definition that it needs, in an order that Python can execute. The class comes last.
 
-    `unbound`: names that nothing binds, in functions; code that never runs may use one.
+    `unbound`: names that nothing can bind, in functions, and why; code that never runs may use one.
     """
 
     pieces: list[Piece]
     names: Names
     root: Piece
-    unbound: frozenset[str] = frozenset()
+    unbound: dict[str, str] = field(default_factory=dict)
 
 
 class Slicer:
@@ -154,7 +154,7 @@ class _Cut:
         self._pieces: dict[tuple[str, int], Piece] = {}
         self._attributes: set[str] = {"forward"}
         self._lines = 0
-        self._unbound: set[str] = set()
+        self._unbound: dict[str, str] = {}
         self._root = root
         self._overridden = overridden
 
@@ -162,7 +162,7 @@ class _Cut:
         root = self._include(self._root)
         while self._add_needed_members() or (self._with_changes and self._add_changes()):
             pass
-        return Slice(self._ordered(root), self._names, root, frozenset(self._unbound))
+        return Slice(self._ordered(root), self._names, root, self._unbound)
 
     def uses_elsewhere(self) -> bool:
         """Whether a class whose overridden members were dropped is also used by other code."""
@@ -287,7 +287,7 @@ class _Cut:
             elif use.root not in BUILTIN:
                 if use.hard or use.absent:
                     raise Unsliceable("needs_package" if use.absent else "unresolved_name", use.root)
-                self._unbound.add(use.root)
+                self._unbound[use.root] = "unresolved_name"
 
     def _write(self, piece: Piece, use: Use, meaning: Meaning, bound: frozenset[str]) -> str:
         if use.definition is not None and use.definition.key == self._root.key:
@@ -298,8 +298,11 @@ class _Cut:
             index = self._resolver.index
             if meaning.name.split(".")[0] not in index.importable and not index.is_stand_in(meaning.name):
                 held = self._resolver.namespace(meaning, piece.definition)
-                if held is None:
+                if held is None and use.hard:
                     raise Unsliceable("module_as_value", use.chain)
+                if held is None:
+                    self._unbound[use.root] = "module_as_value"
+                    return use.prefix
                 return self._copy(piece, held, use, bound)
             meaning = External(meaning.name)
         return self._names.external(meaning)
@@ -321,6 +324,18 @@ class _Cut:
             waiting += [self._pieces[key] for key in fresh]
         return found
 
+    def _needed_first(self, piece: Piece) -> set[tuple[str, int]]:
+        """The definitions that must exist before a piece is defined, with what these may call by then."""
+        found: set[tuple[str, int]] = set()
+        waiting = [piece]
+        while waiting:
+            item = waiting.pop()
+            needs = item.needs - {item.definition.key}
+            fresh = needs.union(*(self._pieces[key].calls for key in needs)) - found
+            found |= fresh
+            waiting += [self._pieces[key] for key in fresh]
+        return found
+
     def _ordered(self, root: Piece) -> list[Piece]:
         ordered: dict[tuple[str, int], Piece] = {}
         changing: dict[tuple[str, int], list[Piece]] = {}
@@ -335,7 +350,8 @@ class _Cut:
             for key in sorted(piece.needs - {piece.definition.key}):
                 place(self._pieces[key], inside)
                 for called in sorted(self._pieces[key].calls):
-                    place(self._pieces[called], inside)
+                    if not self._needed_first(self._pieces[called]) & inside:
+                        place(self._pieces[called], inside)
                 for changer in changing.get(key, ()):
                     if key not in piece.changes or changer.definition.key < piece.definition.key:
                         place(changer, inside)  # changes of one name stay in the order of their file

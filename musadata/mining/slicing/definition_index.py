@@ -179,7 +179,8 @@ class PackageIndex:
             return External(binding.module, binding.name)
         if not binding.name:
             return InternalModule(located)
-        return self.member(located, binding.name, hops) or External(binding.module, binding.name)
+        found = self.member(located, binding.name, hops)
+        return found or External(binding.module.removeprefix(f"{PLACE}."), binding.name)
 
     def _from_star(self, star: str, importer: str, name: str, hops: int) -> Meaning | None:
         located = self.locate(star, importer)

@@ -168,7 +168,8 @@ def write_slice(slicer: Slicer, definition: Definition, *, may_import_all: bool 
         text = write_definitions(cut, parsed)
         compile(text, "<slice>", "exec", dont_inherit=True)
     if not may_import_all and cut.unbound:
-        raise Unsliceable("unresolved_name", min(cut.unbound))
+        name = min(cut.unbound)
+        raise Unsliceable(cut.unbound[name], name)
     if not may_import_all and (forbidden := forbidden_imports(text)):
         raise Unsliceable("needs_package", forbidden[0])
     return text, cut

@@ -143,8 +143,8 @@ class _CudaDropper(cst.CSTTransformer):
         return False
 
     def visit_Call(self, node: cst.Call) -> bool:
-        name = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
-        return not (isinstance(name, cst.Name) and name.value in NAMING)
+        called = [node.func, *(item.value for item in node.args[:1])]  # `partial(autocast, "cuda")` calls it later
+        return not any(dotted_name(item).rpartition(".")[2] in NAMING or _method(item) in NAMING for item in called)
 
     def visit_Arg(self, node: cst.Arg) -> bool:
         return node.keyword is None or node.keyword.value != "device_type"
@@ -180,6 +180,10 @@ class _CudaDropper(cst.CSTTransformer):
                 lpar=[*updated_node.lpar, *function.value.lpar], rpar=[*function.value.rpar, *updated_node.rpar]
             )
         return updated_node
+
+
+def _method(node: cst.BaseExpression) -> str:
+    return node.attr.value if isinstance(node, cst.Attribute) else ""
 
 
 def _is_no_device(node: cst.BaseExpression) -> bool:

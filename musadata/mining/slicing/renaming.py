@@ -56,8 +56,11 @@ class _Places(ast.NodeVisitor):
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         if not self._locals:
             self._rename_head(node)
+        for part in (*node.decorator_list, node.args, *([node.returns] if node.returns else [])):
+            self.visit(part)  # defaults and annotations mean the names around the function
         self._locals.append({*_bound_names(node)})
-        self.generic_visit(node)
+        for part in node.body:
+            self.visit(part)
         self._locals.pop()
 
     visit_AsyncFunctionDef = visit_FunctionDef
@@ -131,11 +134,13 @@ class _Renamer(cst.CSTTransformer):
     def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
         return False
 
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        self._locals.append(_local_names(node))
+    def visit_FunctionDef_body(self, node: cst.FunctionDef) -> None:
+        self._locals.append(_local_names(node))  # defaults and annotations mean the names around the function
+
+    def leave_FunctionDef_body(self, node: cst.FunctionDef) -> None:
+        self._locals.pop()
 
     def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
-        self._locals.pop()
         new = self._renames.get(original_node.name.value)
         keep = new is None or "." in new or self._locals
         return updated_node.with_changes(name=original_node.name if keep else cst.Name(new or ""))

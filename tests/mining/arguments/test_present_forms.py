@@ -50,6 +50,14 @@ def test_spectra_have_their_parts_in_a_last_dimension():
     assert torch.allclose(model(x), parts.real - parts.imag, atol=1e-5)
 
 
+@pytest.mark.parametrize("half", ["x.shape[1] / 2", "torch.div(x.size(1), 2).item()", "(x.shape[1] + 1) / 2"])
+def test_bounds_of_slices_were_quotients_of_integers(half):
+    forward = f"        half = {half}\n        y = self.layer(x)\n        return y[:, :half] * y[:, half:]"
+    _, model, [x] = mined(LINEAR, forward)
+    y = model.layer(x)
+    assert torch.equal(model(x), y[:, : x.shape[1] // 2] * y[:, x.shape[1] // 2 :])
+
+
 @pytest.mark.parametrize("onesided", ["", ", onesided=False"])
 def test_transforms_took_the_number_of_dimensions(onesided):
     forward = f"        parts = torch.rfft(x, 2{onesided})\n"

@@ -5,7 +5,7 @@ import torch
 
 from musadata.mining.slicing.class_slicing import Slicer, Unsliceable
 from musadata.mining.slicing.definition_index import PackageIndex
-from musadata.mining.slicing.drafting import write_reference
+from musadata.mining.slicing.drafting import write_reference, write_slice
 from musadata.mining.slicing.imports import forbidden_imports
 from musadata.mining.slicing.rewriting import write_definitions
 from musadata.sources.trees import MemoryTree
@@ -147,7 +147,7 @@ def test_cyclic_imports_end():
     [
         ("class M(nn.Module):\n    def forward(self, x, f=nowhere):\n        return f(x)\n", "unresolved_name"),
         (
-            "import other\nclass M(nn.Module):\n    def forward(self, x):\n        return vars(other)\n",
+            "import other\nclass M(nn.Module):\n    def forward(self, x, known=vars(other)):\n        return known\n",
             "module_as_value",
         ),
     ],
@@ -621,8 +621,23 @@ def test_a_module_in_which_names_are_looked_up_holds_those_that_the_code_names(l
     assert "def small" in text and "def large" not in text
     assert run(text)["Model"](3).part.out_features == 2
     unnamed = {**files, "net/net.py": files["net/net.py"].replace("kind='small'", "kind")}
-    with pytest.raises(Unsliceable, match="module_as_value"):
-        cut(unnamed, "net/net.py", "Net")
+    with pytest.raises(NameError, match="parts"):
+        run(cut(unnamed, "net/net.py", "Net"))["Model"](3, "small")
+
+
+def test_a_module_as_value_in_code_that_may_never_run_is_named_as_unbound():
+    code = (
+        "from torch import nn\n\nclass Net(nn.Module):\n    def forward(self, x):\n"
+        "        return self.knows(x) if isinstance(x, str) else x + 1\n\n"
+        "    def knows(self, name):\n        import parts as known\n\n        return hasattr(known, name)\n"
+    )
+    index = PackageIndex(MemoryTree({"net.py": code.encode(), "parts.py": b"width = 1\n"}))
+    slicer = Slicer(index)
+    [definition] = slicer.module_classes(index.parse("net.py"))
+    text, sliced = write_slice(slicer, definition, may_import_all=True)
+    assert sliced.unbound == {"known": "module_as_value"} and run(text)["Model"]()(1) == 2
+    with pytest.raises(Unsliceable, match="module_as_value: known"):
+        write_slice(slicer, definition)
 
 
 def test_a_local_variable_may_have_the_name_of_what_it_is_made_by():
