@@ -45,3 +45,16 @@ def test_a_call_that_is_made_later_keeps_the_kind_of_device_that_it_takes():
     text = cut({"net.py": HEAD + code}, "net.py", "Net")
     assert "partial(autocast, 'cuda', enabled=False)" in text and text.count("cuda") == 1
     assert run(text)["Model"]()(torch.zeros(2)).tolist() == [1, 1]
+
+
+def test_what_a_package_beside_the_tree_does_not_bind_is_imported_by_its_name():
+    files = {
+        "site-packages/lib/__init__.py": "",
+        "site-packages/lib/lazy.py": "width = 3\n",
+        "site-packages/lib/parts.py": "from .lazy import made\n\ndef part(x):\n    return made(x)\n",
+        "net.py": (
+            "from torch import nn\nfrom lib.parts import part\n\nclass Net(nn.Module):\n"
+            "    def forward(self, x):\n        return part(x)\n"
+        ),
+    }
+    assert "from lib.lazy import made\n" in cut(files, "net.py", "Net")
