@@ -1,5 +1,6 @@
 """Warm processes that are forked from a template, which has imported once what all of them need."""
 
+import contextlib
 import os
 import select
 import signal
@@ -41,8 +42,9 @@ class ForkedProcess:
         return 1
 
     def kill(self) -> None:
-        if self._descriptor >= 0 and not self._has_ended(0.0):
-            signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
+        if self._descriptor >= 0:
+            with contextlib.suppress(ProcessLookupError):  # it has ended, maybe just now
+                signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
 
     def _has_ended(self, seconds: float | None) -> bool:
         return self._descriptor >= 0 and bool(select.select([self._descriptor], [], [], seconds)[0])
