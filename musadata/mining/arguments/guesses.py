@@ -127,11 +127,8 @@ def guess_config(name: str, facts: Facts, depth: int, *, sure: bool = False, var
         return f"SimpleNamespace({', '.join(items)})"
     keys = facts.keys.get(name, ())
     if depth < MAX_DEPTH and keys and (sure or len(keys) > 1 or CONFIGS.match(name) or name in facts.parts):
-        return (
-            "{"
-            + ", ".join(f"{item!r}: {facts.settings.get(item) or _inner(item, facts, depth, variant)}" for item in keys)
-            + "}"
-        )
+        items = [f"{item!r}: {facts.settings.get(item) or _inner(item, facts, depth, variant)}" for item in keys]
+        return "{" + ", ".join(items) + "}"
     return ""
 
 

@@ -84,15 +84,11 @@ def _transform(call: ast.Call, name: str, source: str) -> Iterator[Edit]:
     named = ("input", "signal_ndim", "normalized", "onesided", "signal_sizes")
     given = {key: _text(source, item) for key, item in zip(named, call.args, strict=False)}
     given |= {item.arg: _text(source, item.value) for item in call.keywords if item.arg}
-    if given.get("normalized", "False") not in ("True", "False") or given.get("onesided", "True") not in (
-        "True",
-        "False",
-    ):
+    count = given.get("signal_ndim", "1")
+    flags = {given.get("normalized", "False"), given.get("onesided", "True")}
+    if not count.isdigit() or not flags <= {"True", "False"}:
         return
     norm = ', norm="ortho"' if given.get("normalized") == "True" else ""
-    count = given.get("signal_ndim", "1")
-    if not count.isdigit():
-        return
     axes = f"dim={tuple(range(-int(count), 0))}{norm}"
     whole = name in ("fft", "ifft") or given.get("onesided") == "False"
     signal = given["input"] if name == "rfft" else f"torch.view_as_complex(({given['input']}).contiguous())"

@@ -3,18 +3,21 @@
 import ast
 from collections.abc import Collection, Iterator
 
-from musadata.mining.reading.parsing import first_line
-
 _CHECKS = ("isinstance", "issubclass")
 
 
 def without_idle_classes(source: str) -> str:
     """The source with empty bodies for such classes, so that what only their methods need may go as well.
 
-    A tuple at the top of the file that is named in checks alone makes no instance of its classes either.
+    A tuple at the top of the file that is named in checks alone makes no instance of its classes either. A decorator
+    might keep a class for later.
     """
     tree = ast.parse(source)
-    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef) and node.name != "Model"}
+    classes = {
+        node.name: node
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and node.name != "Model" and not node.decorator_list
+    }
     groups = {node.targets[0].id: node for node in tree.body if _is_group(node)}  # type: ignore[attr-defined]
     idle, seen = {**classes, **groups}, -1
     while len(idle) != seen:
@@ -24,7 +27,7 @@ def without_idle_classes(source: str) -> str:
     lines = source.splitlines(keepends=True)
     for name, node in sorted(idle.items(), key=lambda item: -item[1].lineno):
         if name in classes:
-            lines[first_line(node) - 1 : node.end_lineno] = [f"class {name}:\n", "    pass\n"]
+            lines[node.lineno - 1 : node.end_lineno] = [f"class {name}:\n", "    pass\n"]
     return "".join(lines)
 
 
@@ -46,7 +49,7 @@ def _named(tree: ast.Module, idle: Collection[int]) -> Iterator[str]:
         if id(node) in idle:
             continue
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CHECKS and node.args:
-            types = node.args[1].elts if isinstance(node.args[-1], ast.Tuple) else node.args[1:]  # type: ignore[attr-defined]
+            types = [item for part in node.args[1:] for item in (part.elts if isinstance(part, ast.Tuple) else [part])]
             waiting += [node.args[0], *(item for item in types if not isinstance(item, ast.Name))]
             continue
         waiting += ast.iter_child_nodes(node)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
+from musadata.mining.reading.decorators import NAMES
 from musadata.mining.reading.parsing import Definition, ParsedModule, bound_names
 from musadata.mining.slicing.configuration_classes import CONFIGS
 from musadata.mining.slicing.constructions import find_constructions
@@ -25,55 +26,7 @@ MAX_FILES = 300  # whose classes are looked at, in one tree
 NETWORKS = ("torchvision.models.resnet", "torchvision.models.densenet", "torchvision.models.vgg")
 MAX_VARIANTS = 2  # the classes that fit best, and the next
 NUMBER = 30_000  # of a subclass that fixes modules
-# What every module has, or a layer of PyTorch.
-OF_MODULES = frozenset(
-    (
-        "parameters",
-        "named_parameters",
-        "modules",
-        "named_modules",
-        "children",
-        "named_children",
-        "buffers",
-        "named_buffers",
-        "state_dict",
-        "load_state_dict",
-        "train",
-        "eval",
-        "to",
-        "cuda",
-        "cpu",
-        "half",
-        "float",
-        "double",
-        "apply",
-        "forward",
-        "training",
-        "add_module",
-        "register_buffer",
-        "register_parameter",
-        "register_forward_hook",
-        "zero_grad",
-        "requires_grad_",
-        "weight",
-        "bias",
-        "in_features",
-        "out_features",
-        "in_channels",
-        "out_channels",
-        "kernel_size",
-        "stride",
-        "padding",
-        "dilation",
-        "groups",
-        "__class__",
-        "shape",
-        "size",
-        "dtype",
-        "device",
-        "data",
-    )
-)
+OF_MODULES = frozenset(NAMES["of_modules"])
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from musadata.config import SourceConfig, SourceType, TasksConfig
 from musadata.mining.arguments.attempts import Attempt, Draw
 from musadata.mining.miner import Miner
 from musadata.mining.pruning.execution_watch import Log, instrument
+from musadata.mining.pruning.idle_classes import without_idle_classes
 from musadata.mining.pruning.proving import other_shapes, prune_and_prove
 from musadata.mining.pruning.survey import Survey
 from musadata.records import Draft, Task
@@ -585,6 +586,24 @@ def test_a_class_that_may_be_made_elsewhere_keeps_its_body(use):
         )
     )
     assert "x * 2" in left
+
+
+CHECKED = "class A:\n    size = 3\n\n\ndef is_a(x):\n    return {check}\n"
+
+
+@pytest.mark.parametrize("check", ["isinstance(x, A)", "isinstance(x, (int, A))", "issubclass(type(x), A)"])
+def test_a_class_of_a_check_is_emptied(check):
+    assert without_idle_classes(CHECKED.format(check=check)).startswith("class A:\n    pass\n")
+
+
+@pytest.mark.parametrize("check", ["isinstance(x, A | int)", "isinstance((x, A))", "type(x) is A", "x == 'A'"])
+def test_a_class_that_is_named_in_another_way_stays(check):
+    assert "size = 3" in without_idle_classes(CHECKED.format(check=check))
+
+
+def test_a_class_that_a_decorator_may_keep_stays():
+    source = "@keep\n" + CHECKED.format(check="isinstance(x, A)")
+    assert without_idle_classes(source) == source
 
 
 def test_a_condition_on_what_the_model_holds_goes_with_its_branch():
