@@ -12,6 +12,8 @@ SELF_MADE = ("Function", "Enum", "Flag")  # bases whose subclasses' methods are 
 # Special methods that computing a result calls for no inputs.
 OF_COPIES = frozenset({"__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__repr__", "__str__"})
 
+OF_TRAINING = frozenset({"backward", "vjp", "jvp", "symbolic"})  # of what autograd or an export calls
+
 
 class ClassUse:
     """`names`: of the classes on top level."""
@@ -36,9 +38,9 @@ class ClassUse:
         return {id(item) for item in _methods(node) if made and _is_special(item)}
 
     def doubtful_methods(self, node: ast.ClassDef, found: References) -> list[Function]:
-        """Methods that were never entered, except those that Python or autograd call."""
+        """Methods that were never entered, except those that Python calls, or autograd with the inputs."""
         if any(ast.unparse(base).endswith("Function") for base in node.bases):
-            return []
+            return [item for item in _methods(node) if item.name in OF_TRAINING and not self._seen.entered(item)]
         made = self._is_made(node, found)
         methods = [item for item in _methods(node) if not self._seen.entered(item)]
         return [item for item in methods if not made or not _is_special(item)]
@@ -46,6 +48,8 @@ class ClassUse:
     def may_enter(self, method: Function, node: ast.ClassDef, found: References) -> bool:
         """Whether code that never ran, or a class related by inheritance, refers to a method."""
         name = method.name
+        if name in OF_COPIES:
+            return False
         if (node.name, name) in found.of_name:
             return True
         of_self = any(name in found.of_self.get(relative, ()) for relative in self._families[node.name])

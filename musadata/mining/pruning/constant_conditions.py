@@ -13,6 +13,7 @@ from typing import Any
 
 from musadata.mining.pruning.execution_watch import Log
 from musadata.mining.pruning.mentions import may_be_module
+from musadata.mining.pruning.stores import Store, Stores
 from musadata.mining.pruning.survey import CHANGING, FUNCTIONS, Function, Survey
 from musadata.mining.reading.dotted_names import last_name
 from musadata.mining.reading.known_conditions import known_answer
@@ -31,6 +32,7 @@ class Observations:
         self.functions = survey.functions
         self._log = log
         self._locals: dict[int, Locals] = {}
+        self._stores: dict[int, Stores] = {}
 
     def outcomes(self, node: ast.AST) -> set[bool]:
         """The observed values of a site; empty if it was never reached."""
@@ -62,10 +64,21 @@ class Observations:
         calls = [ast.unparse(node.func) for item in found for node in ast.walk(item) if isinstance(node, ast.Call)]
         return bool(calls) and all(map(ABOUT_PROCESSES.match, calls))
 
+    def is_structural(self, node: ast.expr) -> bool:
+        """Whether a condition was seen to read nothing that may depend on sizes and values of inputs."""
+        number = self.survey.number.get(id(node), -1)
+        return number in self._log.paths and number not in self._log.loose
+
     def locals(self, function: Function) -> "Locals":
         if id(function) not in self._locals:
             self._locals[id(function)] = Locals(function)
         return self._locals[id(function)]
+
+    def stores(self, function: Function) -> "Stores":
+        """The assignments of a function, each with the conditions around it."""
+        if id(function) not in self._stores:
+            self._stores[id(function)] = Stores(function)
+        return self._stores[id(function)]
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -177,6 +190,7 @@ class ConstantConditions:
     def answer(self, test: ast.expr) -> bool | None:
         """The constant value of a condition; None if it is not constant."""
         if id(test) not in self._remembered:
+            self._remembered[id(test)] = None  # for conditions that hang on each other, in a loop
             self._remembered[id(test)] = self._answer(test)
         return self._remembered[id(test)]
 
@@ -197,7 +211,34 @@ class ConstantConditions:
         if len(outcomes) != 1:
             return None
         answer = next(iter(outcomes))
-        return answer if self.is_settled(test, test) or known_answer(test, {}) is answer else None
+        if self._seen.survey.guards.get(id(test)) is answer:  # no inputs of a task are refused
+            return answer
+        settled = self.is_settled(test, test) or (self._seen.is_structural(test) and self._reads_steady_names(test))
+        return answer if settled or known_answer(test, {}) is answer else None
+
+    def _reads_steady_names(self, test: ast.expr) -> bool:
+        """Whether no name in a condition was assigned under another one that may depend on inputs."""
+        function = self._seen.survey.inside[id(test)]
+        if id(test) in self._seen.survey.deferred or function is None:
+            return False
+        around = [item for item in self._seen.survey.around[id(function)] if isinstance(item, FUNCTIONS)]
+        names = {item.id for item in ast.walk(test) if isinstance(item, ast.Name)}
+        stores = [
+            store
+            for item in (*around, function)
+            for name in names
+            for store in self._seen.stores(item).before(name, test)
+        ]
+        return all(map(self._is_steady, stores))
+
+    def _is_steady(self, store: Store) -> bool:
+        """Whether an assignment is always made, or never, and of a value that no condition chooses."""
+        answers = [(self.answer(test), branch) for test, branch in store.conditions]
+        if any(answer is not None and answer is not branch for answer, branch in answers):
+            return True
+        chosen = [item for item in ast.walk(store.value) if isinstance(item, (ast.IfExp, ast.BoolOp))]
+        settled = all(isinstance(item, ast.IfExp) and self.answer(item.test) is not None for item in chosen)
+        return settled and all(answer is not None for answer, _ in answers)
 
     def never_loops(self, loop: ast.For | ast.While) -> bool:
         if isinstance(loop, ast.While):
@@ -207,9 +248,9 @@ class ConstantConditions:
         return self.is_settled(loop, loop.iter)
 
     def never_fails(self, node: ast.Try) -> bool:
-        """Whether none of its handlers can ever run."""
+        """Whether none of its handlers runs."""
         tried = bool(self._seen.outcomes(node)) and not node.finalbody
-        return tried and not any(map(self._seen.outcomes, node.handlers)) and self.is_settled(node, None)
+        return tried and not any(map(self._seen.outcomes, node.handlers))
 
     def is_settled(self, site: ast.AST, node: ast.expr | None) -> bool:
         """Whether the value of an expression at a site does not depend on inputs."""

@@ -5,9 +5,12 @@ version; `sys.settrace` costs a call per line and sees lines only. Instrumented 
 """
 
 import ast
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from musadata.mining.pruning.structure import Path, is_structural
 from musadata.mining.pruning.survey import FUNCTIONS, Survey
 from musadata.mining.reading.parsing import first_line
 
@@ -22,9 +25,12 @@ class Log:
     `outcomes`: the values of a condition; True for an entered function, loop body, `try` or handler; False for a loop
     that was reached. `ran`: functions that were entered with the inputs. `constants`: (function, argument) -> its only
     value as a literal, "" if it had several. `tables`: the keys that were looked up in a table, None if all of it was
-    read.
+    read. `paths`: what a condition reads, where that may say whether it is about structure alone; `loose`: those that
+    read a value that may depend on sizes.
     """
 
+    paths: Mapping[int, Sequence[Path]] = field(default_factory=dict)
+    loose: set[int] = field(default_factory=set)
     outcomes: dict[int, set[bool]] = field(default_factory=dict)
     ran: set[int] = field(default_factory=set)
     constants: dict[tuple[int, str], str] = field(default_factory=dict)
@@ -43,6 +49,11 @@ class Log:
     def tested(self, site: int, value: Any) -> bool:
         answer = bool(value)
         self.outcomes.setdefault(site, set()).add(answer)
+        paths = self.paths.get(site)
+        if paths and site not in self.loose:
+            frame = sys._getframe(1)
+            if not all(is_structural(path, frame.f_locals, frame.f_globals) for path in paths):
+                self.loose.add(site)
         return answer
 
     def table(self, site: int, value: Any) -> Any:

@@ -3,10 +3,10 @@
 import ast
 import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import nn
@@ -39,13 +39,15 @@ def without_idle_methods(source: str, entered: Collection[str]) -> str:
 
     A class whose static methods alone are entered has no instance yet: code that never ran may make one.
     """
-    lines, tree = source.splitlines(keepends=True), ast.parse(source)
+    tree = ast.parse(source)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     families = {name: _family(name, classes) for name in classes}
     idle = [
         (owner.name, node)
         for owner in classes.values()
-        if any(f"{owner.name}.{item.name}" in entered for item in _of_instances(owner))
+        if owner.name == "Model"
+        or owner.name in families.get("Model", ())
+        or any(f"{owner.name}.{item.name}" in entered for item in _of_instances(owner))
         for node in owner.body
         if isinstance(node, ast.FunctionDef) and _may_go(node) and f"{owner.name}.{node.name}" not in entered
     ]
@@ -61,11 +63,39 @@ def without_idle_methods(source: str, entered: Collection[str]) -> str:
             )
         ]
         if len(left) == len(idle):
-            gone = {number for _, node in idle for number in range(first_line(node), (node.end_lineno or 0) + 1)}
-            rest = "".join(line for number, line in enumerate(lines, 1) if number not in gone)
-            return re.sub(r"\n{4,}", "\n\n\n", rest)
+            return _without(source, tree, [node for _, node in idle])
         idle = left
     return source
+
+
+def without_unread_properties(source: str) -> str:
+    """The source without properties, and what sets them, of which nothing reads the value."""
+    tree = ast.parse(source)
+    nodes = list(ast.walk(tree))
+    read = {item.attr for item in nodes if isinstance(item, ast.Attribute) and isinstance(item.ctx, ast.Load)}
+    read |= {item.value for item in nodes if isinstance(item, ast.Constant) and isinstance(item.value, str)}
+    owners = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    unread = [item for owner in owners for item in owner.body if _is_property(item) and item.name not in read]
+    return _without(source, tree, unread) if unread else source
+
+
+def _is_property(node: ast.stmt) -> TypeGuard[ast.FunctionDef]:
+    if not isinstance(node, ast.FunctionDef) or not node.decorator_list:
+        return False
+    return {ast.unparse(one) for one in node.decorator_list} <= {"property", f"{node.name}.setter"}
+
+
+def _without(source: str, tree: ast.Module, methods: Sequence[ast.FunctionDef]) -> str:
+    """The source without some methods; `pass` in a class that has no others."""
+    lines, gone = source.splitlines(keepends=True), {id(node) for node in methods}
+    for owner in [node for node in tree.body if isinstance(node, ast.ClassDef)]:
+        left = [item for item in owner.body if id(item) not in gone]
+        for node in [item for item in owner.body if id(item) in gone]:
+            first, last = first_line(node) - 1, node.end_lineno or 0
+            lines[first:last] = [""] * (last - first)
+            if not left and node is owner.body[0]:
+                lines[first] = " " * node.col_offset + "pass\n"
+    return re.sub(r"\n{4,}", "\n\n\n", "".join(lines))
 
 
 def _of_instances(owner: ast.ClassDef) -> list[ast.FunctionDef]:

@@ -21,8 +21,9 @@ from musadata.mining.pruning.branches import prune
 from musadata.mining.pruning.constant_conditions import Observations
 from musadata.mining.pruning.execution_watch import Log, instrument
 from musadata.mining.pruning.idle_classes import without_idle_classes
-from musadata.mining.pruning.idle_methods import watch_entries, without_idle_methods
+from musadata.mining.pruning.idle_methods import watch_entries, without_idle_methods, without_unread_properties
 from musadata.mining.pruning.mentions import WORD
+from musadata.mining.pruning.structure import paths_of
 from musadata.mining.pruning.survey import Survey, defined_names
 from musadata.mining.pruning.unused import drop_unused
 from musadata.mining.reading.parsing import first_line
@@ -144,31 +145,35 @@ def _pruned(source: str, attempt: Attempt, *, again: bool = False) -> Pruned:
     """`again`: a second pass over a pruned reference, in which tables may have fewer readers."""
     sets = [attempt, *other_shapes(attempt)][:MAX_SETS]
     tree = ast.parse(source)
-    log, survey = Log(), Survey(tree)
+    survey = Survey(tree)
+    log = Log(paths=paths_of(tree, survey.sites))
     with watch_entries(_FILE) as entered:
         seen = behaviour(instrument(source, survey), attempt, sets, log)
     left = prune(source, Observations(tree, survey, log))
     for candidate in _candidates(left, attempt) if seen.runs[0] is not None else ():
         if candidate.source == source:
             break
-        if _behaves(candidate, sets, seen):
+        if (now_entered := _entered_alike(candidate, sets, seen)) is not None:
             opened = {
                 name for number, keys in log.tables.items() if keys is None for name in survey.table_names(number)
             }
             more = not again and not opened.isdisjoint(WORD.findall(candidate.source))
             if more:
                 return _pruned(candidate.source, candidate.attempt, again=True)
-            return _without_idle_methods(candidate, entered, sets, seen)
+            return _without_idle_methods(candidate, now_entered, sets, seen)
     return _without_idle_methods(Pruned(source, attempt), entered, sets, seen)
 
 
 def _without_idle_methods(pruned: Pruned, entered: set[str], sets: Sequence[Attempt], seen: Behaviour) -> Pruned:
     """The reference without methods that no set of inputs enters, and without what nothing reads then."""
-    text = without_idle_methods(pruned.source, entered) if seen.runs[0] is not None else pruned.source
-    if text != pruned.source:
-        for candidate in _candidates(text, pruned.attempt):
-            if _behaves(candidate, sets, seen):  # what it named may be idle now
-                return _without_idle_methods(candidate, entered, sets, seen)
+    if seen.runs[0] is None:
+        return pruned
+    fewer = without_unread_properties(pruned.source)
+    for text in (without_idle_methods(fewer, entered), without_idle_methods(pruned.source, entered)):
+        for candidate in _candidates(text, pruned.attempt) if text != pruned.source else ():
+            now_entered = _entered_alike(candidate, sets, seen)
+            if now_entered is not None:  # what it named may be idle now
+                return _without_idle_methods(candidate, now_entered, sets, seen)
     return pruned
 
 
@@ -191,6 +196,12 @@ def _behaves(candidate: Pruned, sets: Sequence[Attempt], seen: "Behaviour") -> b
         return behaviour(candidate.source, candidate.attempt, [replace(one, init=init) for one in sets]).equals(seen)
     except Exception:
         return False
+
+
+def _entered_alike(candidate: Pruned, sets: Sequence[Attempt], seen: "Behaviour") -> set[str] | None:
+    """The functions that a candidate enters, if it behaves as seen; else None."""
+    with watch_entries(_FILE) as entered:
+        return entered if _behaves(candidate, sets, seen) else None
 
 
 def behaviour(source: str, attempt: Attempt, sets: Sequence[Attempt], log: Log | None = None) -> Behaviour:

@@ -26,6 +26,7 @@ class Survey:
         texts: lines that begin inside a string literal, whose spaces matter.
         comparisons: those that are passed to some call, what is called, and the function around; a flag may depend on
             sizes by them.
+        guards: the value of a condition, by id, with which a `raise` that it guards does not run.
     """
 
     def __init__(self, tree: ast.Module):
@@ -38,6 +39,7 @@ class Survey:
         self.choosing: set[int] = set()
         self.texts: set[int] = set()
         self.comparisons: list[tuple[ast.expr, ast.expr, Function | None]] = []
+        self.guards: dict[int, bool] = {}
         self._lambdas = 0
         for statement in tree.body:
             if isinstance(statement, ast.Assign) and is_table(statement):
@@ -75,6 +77,8 @@ class Survey:
         elif isinstance(node, (ast.If, ast.IfExp, ast.While)):
             for test in operands(node.test):
                 self._add(test, function)
+            if isinstance(node, ast.If) and _raises(node.body) != _raises(node.orelse):
+                self.guards[id(node.test)] = _raises(node.orelse)
             if kind is ast.IfExp:
                 self.choosing.add(id(statement))
         elif kind in (ast.For, ast.Try, ast.ExceptHandler):
@@ -117,6 +121,12 @@ class Survey:
         for value in (*node.args, *(item.value for item in node.keywords)):
             if isinstance(value, _FLAGS) and any(isinstance(item, ast.Compare) for item in _parts(value)):
                 self.comparisons.append((value, node.func, function))
+
+
+def _raises(block: list[ast.stmt]) -> bool:
+    """Whether a block does nothing but raise, after making what it raises."""
+    made = all(isinstance(item, (ast.Assign, ast.Expr)) for item in block[:-1])
+    return bool(block) and isinstance(block[-1], ast.Raise) and made
 
 
 def operands(test: ast.expr) -> Iterator[ast.expr]:

@@ -40,7 +40,8 @@ def drop_unused(
         init: the constructor's arguments, as expressions.
         inputs: how many arguments `forward` is given.
         placement: whether to remove `device` and `dtype` arguments as well.
-        objects: whether to remove attributes that nothing reads and that hold instances of the reference's classes.
+        objects: whether to remove attributes that nothing reads and that hold instances of the reference's classes, or
+            functions that it makes.
     """
     changed: set[str] = set()
     for number in range(MAX_ROUNDS):
@@ -62,14 +63,24 @@ def drop_unused(
 def _drop_unread(tree: ast.Module, uses: Uses, cutter: Cutter, objects: bool) -> None:
     """Statements that only bind what nothing reads."""
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    bases = TorchBases(tree)
+    bases, made = TorchBases(tree), classes.keys() | _factories(tree)
     for node in _unreached(tree, uses):
         cutter.drop_statement(node)
     for node in classes.values():
         _skip_empty_bases(node, classes, uses, cutter)
     for scope in uses.scopes:
         read = _read_outside(scope.owner, classes, bases) if scope.owner is not None else None
-        _drop_in(scope, uses.read | read if read is not None else None, cutter, classes.keys() if objects else ())
+        _drop_in(scope, uses.read | read if read is not None else None, cutter, made if objects else ())
+
+
+def _factories(tree: ast.Module) -> set[str]:
+    """Functions that do nothing but return a function that they define."""
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and not node.decorator_list]
+    kinds = (ast.FunctionDef, ast.Return)
+    return {
+        node.name for node in functions if all(isinstance(item, kinds) or is_docstring(item) for item in node.body)
+        and isinstance(node.body[-1], ast.Return) and isinstance(node.body[-1].value, ast.Name)
+    }  # fmt: skip
 
 
 def _unreached(tree: ast.Module, uses: Uses) -> list[ast.stmt]:

@@ -80,7 +80,7 @@ def test_a_method_that_every_class_with_instances_overrides_goes(forward, left):
 
 def test_a_method_of_a_base_stays_where_a_class_with_instances_does_not_override_it():
     top = CHECKED.format(
-        more="if x.dim() > 8:\n            self.refuse(x)\n        return\n\n    def refuse(self, x):\n        "
+        more="if x.shape[0] > 80:\n            self.refuse(x)\n        return\n\n    def refuse(self, x):\n        "
     )
     text = pruned(model("return self.layer(x)", "self.layer = Checked()", top=top))
     assert "def refuse" in text

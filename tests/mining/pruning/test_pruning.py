@@ -568,7 +568,7 @@ def test_classes_that_only_checks_of_types_name_lose_their_bodies():
                     x = layer(x)
             return x
             """,
-            "self.layers = nn.ModuleList([nn.Tanh()])",
+            "self.layers = nn.ModuleList([nn.Tanh(), Scale()])",
             top=LAYERS,
         )
     )

@@ -1,0 +1,115 @@
+"""Conditions on what a call is given, checks that never refuse anything, and code for training alone."""
+
+import pytest
+
+from musadata.mining.arguments.attempts import Draw
+from tests.mining.pruning.test_pruning import model, pruned
+
+EXISTS = "def exists(x):\n    return x is not None\n\n\n"
+
+
+@pytest.mark.parametrize(
+    ("forward", "is_left"),
+    [
+        ("if exists(mask):\n    x = x * 2\nreturn F.relu(x)", False),
+        ("y = None\nif exists(y) and x.sum() > 0:\n    x = x * 2\nreturn F.relu(x)", False),
+        ("if mask is not None:\n    mask = mask + 1\nif exists(mask):\n    x = x * 2\nreturn F.relu(x)", False),
+        ("if x.dim() > 3 or x.ndim == 1 or len(x.shape) == 5:\n    x = x * 2\nreturn F.relu(x)", False),
+        ("how = 'sum'\nif how == 'mean':\n    x = x * 2\nreturn F.relu(x)", False),
+        ("if not isinstance(x, torch.Tensor):\n    x = x * 2\nreturn F.relu(x)", False),
+        ("y = x if x.sum() > 1e6 else None\nif exists(y):\n    x = x * 2\nreturn F.relu(x)", True),
+        ("how = 'mean' if x.sum() > 1e6 else 'sum'\nif how == 'mean':\n    x = x * 2\nreturn F.relu(x)", True),
+        ("y = None\nif x.shape[0] > 80:\n    y = x\nif exists(y):\n    x = x * 2\nreturn F.relu(x)", True),
+        ("if x.shape[0] > 80:\n    x = x * 2\nreturn F.relu(x)", True),
+        ("if len(x) > 80:\n    x = x * 2\nreturn F.relu(x)", True),
+        ("large = x.shape[0] > 80\nif large:\n    x = x * 2\nreturn F.relu(x)", True),
+    ],
+)
+def test_conditions_on_the_kind_of_what_is_given_are_decided_and_those_on_sizes_and_values_are_not(forward, is_left):
+    text = pruned(model(forward, arguments="self, x, mask=None", top=EXISTS))
+    assert ("x * 2" in text) is is_left
+
+
+def test_a_condition_on_what_calls_change_is_not_decided():
+    forward = "if self.last is not None:\n    x = x * 2\nself.last = x\nreturn F.relu(x)"
+    assert "x * 2" in pruned(model(forward, "self.last = None"))
+
+
+@pytest.mark.parametrize(
+    "check",
+    ["if x.shape[0] > 80:\n    raise ValueError", "if x.shape[0] < 80:\n    x = x + 1\nelse:\n    raise ValueError"],
+)
+def test_checks_that_refuse_no_inputs_of_the_task_go(check):
+    text = pruned(model(f"{check}\nreturn F.relu(x)"))
+    assert "raise" not in text and "shape" not in text
+
+
+def test_handlers_of_what_never_fails_go():
+    text = pruned(model("try:\n    x = F.relu(x)\nexcept RuntimeError:\n    x = x * 2\nreturn x"))
+    assert "try" not in text and "x * 2" not in text and "F.relu(x)" in text
+
+
+def test_gradients_of_own_functions_go():
+    top = """
+    class Round(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return torch.round(x)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return torch.exp(grad)
+
+
+    """
+    text = pruned(model("return Round.apply(x)", top=top))
+    assert "torch.round" in text and "torch.exp" not in text
+
+
+MODE = """
+class Stepped:
+    def modes(self):
+        return ("s", "m")
+
+    @property
+    def mode(self):
+        return self._mode
+
+    @mode.setter
+    def mode(self, value):
+        if value not in self.modes():
+            raise ValueError(value)
+        self._mode = value
+
+
+class Model(nn.Module, Stepped):
+    def __init__(self, mode="s"):
+        super().__init__()
+        self.mode = mode
+
+    def forward(self, x):
+        {forward}
+        return F.relu(x)
+"""
+
+
+@pytest.mark.parametrize(("forward", "is_left"), [("pass", False), ("x = x if self.mode == 's' else x + 1", False),
+                                                 ("x = x * len(self.mode)", True)])  # fmt: skip
+def test_properties_that_nothing_reads_go(forward, is_left):
+    text = pruned(MODE.format(forward=forward), draws=(Draw("randn", (4, 6)),))
+    assert ("_mode" in text) is is_left and "modes" not in text
+
+
+def test_what_shows_or_copies_a_module_goes():
+    init = "self._shown = shown_by('linear')\nself.linear = nn.Linear(6, 6)"
+    top = """
+    def shown_by(name):
+        def __repr__(self):
+            return repr(getattr(self, name))
+
+        return __repr__
+
+
+    """
+    text = pruned(model("return self.linear(x)", init, top=top))
+    assert "repr" not in text and "shown" not in text
