@@ -44,6 +44,7 @@ PATIENCE = 12  # attempts that come no further before the sizes are solved for
 EARLY_TRIES = 40  # for that
 LAST_TRIES = 160  # for that, where all families of guesses failed
 MAX_STARTS = 3  # failures from which the sizes are solved for
+NO_MODULE = re.compile(r"No module named '([\w.]+)'")
 MAX_ABSENT = 3  # tries that use an absent package or name; others will use it as well
 
 
@@ -224,7 +225,9 @@ def _solve(
 def _loss(stage: str, error: str) -> dict[str, Any]:
     reason = loss_reason(stage, error)
     is_name = reason in ("needs_package", "unresolved_name")
-    return {"reason": reason, "detail": error.partition(": ")[2] if is_name else error[:300]}
+    absent = NO_MODULE.search(error)
+    detail = absent[1] if absent else error.partition(": ")[2] if is_name else error
+    return {"reason": reason, "detail": detail[:300]}
 
 
 def _parameters(source: str, model: type, hints: Hints) -> Parameters:
@@ -287,7 +290,7 @@ def _try_family(
         if result.progress > failures[-1][1].progress:
             failures.append((attempt, result))
             stalled = 0
-        absent += result.error.startswith((AbsentPackage.__name__, NameError.__name__))
+        absent += bool(result.place) and result.error.startswith((AbsentPackage.__name__, NameError.__name__))
         if result.stage == "lazy" or absent >= MAX_ABSENT:
             runner.tries = runner.max_tries
             break

@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from types import CodeType, SimpleNamespace
 from typing import Any
@@ -25,7 +25,8 @@ from musadata.mining.arguments.module_snapshots import MINED, Snapshot
 from musadata.mining.arguments.operations import OperationCounter, counted_work
 
 MAX_ELEMENTS = 1 << 20  # of one input; an attempt with a larger one is not executed
-HELPERS = {"torch": torch, "nn": nn, "F": torch.nn.functional, "SimpleNamespace": SimpleNamespace, "math": math}
+HELPERS = {"torch": torch, "nn": nn, "F": torch.nn.functional, "SimpleNamespace": SimpleNamespace}
+HELPERS |= {"math": math, "partial": partial}
 TRANSIENT = "<reference>"
 ASSIGNED_TO = re.compile(r"^[\w, ]+ = ")  # a name there holds an older value, if any
 MAX_LINES = 6  # of a failing expression

@@ -44,6 +44,8 @@ def _modest_defaults(parameters: list[inspect.Parameter], facts: Facts) -> tuple
     """Arguments in which each large default width is divided by sixteen; () if no default is large."""
     named = [item for item in parameters if item.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
     large = [place for place, item in enumerate(named) if type(item.default) is int and item.default >= LARGE]
+    sides = [place for place, item in enumerate(named) if _is_large_image(item)]
+    large = sorted([*large, *sides])
     if not large:
         return ()
     texts: list[str] = []
@@ -51,8 +53,19 @@ def _modest_defaults(parameters: list[inspect.Parameter], facts: Facts) -> tuple
         text = guess_value(item, 0, facts) if _is_required(item) else default_text(item.default)
         if text is None:
             return ()
-        texts.append(str(max(32, item.default // 16)) if place in large else text)
+        if place in sides:
+            text = repr(tuple(max(32, side // 4) for side in item.default))
+        elif place in large:
+            text = str(max(32, item.default // 16))
+        texts.append(text)
     return tuple(texts)
+
+
+def _is_large_image(parameter: inspect.Parameter) -> bool:
+    """Whether a default is the two sides of an image which is larger than a task needs."""
+    value = parameter.default
+    is_pair = isinstance(value, (tuple, list)) and len(value) == 2 and all(type(side) is int for side in value)
+    return is_pair and min(value) >= LARGE and re.search("size|shape|resolution", parameter.name) is not None
 
 
 def _is_required(parameter: inspect.Parameter) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from musadata.mining.arguments.attempts import Draw, integers
+from musadata.mining.reading.viewed_inputs import viewed_inputs
 
 INTEGER_NAMES = re.compile(
     r"(^|_)(ids?|idx|index|indices|tokens?|labels?|token_ids|input_ids|timesteps?|captions?)($|_)"
@@ -25,6 +26,7 @@ SIDE_NAMES = re.compile(
     r"^(img|image|im|input|feat|feature|crop|spatial|frame)s?_?(size|res|resolution|shape|hw|dims?)$"
     r"|^(input_)?(resolution|size|height|h)$|^(img|image|in)_(h|height|w|width)$"
 )
+PAIR_NAMES = re.compile(r"size|shape|resolution|_hw$")  # of sides, if there are two
 COUNT_NAMES = re.compile(
     r"class|vocab|(^|_)n_?out|num_outputs|output_dim|max_|block|layers|depth|heads|stages"
 )  # of what comes out, or is counted
@@ -56,10 +58,11 @@ def guess_inputs(
     shapes = [shape for rank in _ranks(source, required[0].name) for shape in _shapes(rank, sizes)]
     if any(map(_is_side, required[1:])):
         shapes = [(3, GRID[0] * GRID[1], width), (3, 1 + GRID[0] * GRID[1], width), (3, width, *GRID), *shapes]
+    viewed = viewed_inputs(source)
     for shape in [*shapes, *((width,) * rank for rank in (4, 3, 2) if width <= MAX_UNIFORM)]:
         lists.append(
             tuple(
-                plain or draw_input(item.name, shape, source)
+                plain or draw_input(item.name, (shape[0], *viewed.get(item.name, shape[1:])), source)
                 for item, plain in zip(required, required_draws, strict=True)
             )
         )
@@ -123,7 +126,9 @@ def _sizes(init: tuple[str, ...], signature: inspect.Signature) -> _Sizes:
     sides = [
         (own[-2] if len(own) > 1 else own[0], own[-1])
         for name, own in zip(named, values, strict=False)
-        if SIDE_NAMES.search(name) and own and 4 <= max(own) <= MAX_SIDE
+        if (SIDE_NAMES.search(name) or (len(own) == 2 and PAIR_NAMES.search(name)))
+        and own
+        and 4 <= max(own) <= MAX_SIDE
     ]
     lengths = [
         own[0]

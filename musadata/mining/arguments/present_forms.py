@@ -7,7 +7,9 @@ results were contiguous. What fails for such a reason is rewritten where it fail
 import ast
 import re
 from collections.abc import Callable, Iterator
+from typing import TypeGuard
 
+NEW = re.compile(r"(torch\.)?nn\.[A-Z]\w+$")
 Edit = tuple[ast.AST, str]  # a node, and the text in its place
 
 
@@ -137,6 +139,59 @@ def _bounds(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
             yield node, f'torch.div({first}, {second}, rounding_mode="trunc")'
 
 
+def _floors(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
+    """`nn.Linear(n / 2, 3)`, whose quotient of integers was an integer: of what is handed to a layer."""
+    made = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+    calls = [node for node in _calls(tree) if _text(source, node.func) in made or NEW.match(_text(source, node.func))]
+    given = [item for node in calls for item in (*node.args, *(keyword.value for keyword in node.keywords))]
+    names = {node.id for item in given for node in ast.walk(item) if isinstance(node, ast.Name)}
+    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+    values = [node.value for node in assigned if names & {_text(source, target) for target in node.targets}]
+    for node in dict.fromkeys(inner for item in (*given, *values) for inner in _terms(item)):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            yield node, f"{_operand(source, node.left)} // {_operand(source, node.right)}"
+
+
+def _terms(node: ast.expr) -> Iterator[ast.expr]:
+    """An expression and what it is added and multiplied from, if no part of it is a number with a point."""
+    if any(isinstance(item, ast.Constant) and isinstance(item.value, float) for item in ast.walk(node)):
+        return
+    yield node
+    for item in (node.left, node.right) if isinstance(node, ast.BinOp) else getattr(node, "elts", ()):
+        yield from _terms(item)
+
+
+def _names_of_parts(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
+    """`self.add_module("norm.1", …)`: names of modules without points, which could be there once."""
+    calls = [call for call in _calls(tree) if _method(call) in ("add_module", "register_module")]
+    firsts = [call.args[0] for call in calls if call.args]
+    firsts += [node.elts[0] for node in ast.walk(tree) if isinstance(node, ast.Tuple) and len(node.elts) == 2]
+    dotted = {item.value for node in firsts for item in ast.walk(node) if _is_dotted(item)}
+    for node in ast.walk(tree):
+        if _is_dotted(node) and node.value in dotted:  # also where one is looked up
+            yield node, repr(str(node.value).replace(".", "_"))
+
+
+def _is_dotted(node: ast.AST) -> TypeGuard[ast.Constant]:
+    value = node.value if isinstance(node, ast.Constant) else None
+    return isinstance(value, str) and re.fullmatch(r"[\w%{}]+(\.[\w%{}]+)+", value) is not None
+
+
+def _lists(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
+    """`map(int, x)[0]` and `table.keys()[0]`, which were lists."""
+    for call in _calls(tree):
+        is_view = _method(call) in ("keys", "values", "items") and not call.args
+        if is_view or _text(source, call.func) in ("map", "zip", "filter", "range"):
+            yield call, f"list({_text(source, call)})"
+
+
+def _items(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
+    """`table.iteritems()`."""
+    for call in _calls(tree):
+        if _method(call) in ("iteritems", "itervalues", "iterkeys") and isinstance(call.func, ast.Attribute):
+            yield call.func, f"{_text(source, call.func.value)}.{call.func.attr.removeprefix('iter')}"
+
+
 FORMS: dict[str, Callable[[ast.Module, str, int], Iterator[Edit]]] = {
     r"only supports boolean masks|expected condition to be a boolean|BoolTensor for mask": _masks,
     r"Subtraction, the `-` operator, with( two)? (a )?bool": _inverted,
@@ -148,6 +203,11 @@ FORMS: dict[str, Callable[[ast.Module, str, int], Iterator[Edit]]] = {
     r"`torch\.solve` is deprecated|now removed\. The default behavior has changed from using the upper tri": _solved,
     r"tensors used as indices must be": _quotients,
     r"slice indices must be integers": _bounds,
+    r"of ints, but found element of type float|'float' object cannot be interpreted as an integer": _floors,
+    r"must be int(eger)?, not float|\bgot .*\bfloat\b.*(?:int|size)|empty\(\) received an invalid.*float": _floors,
+    r"module name can.{1,2}t contain": _names_of_parts,
+    r"'(map|zip|filter|range|dict_keys|dict_values|dict_items)' object (is not subscriptable|has no len)": _lists,
+    r"has no attribute 'iter(items|values|keys)'": _items,
 }
 
 

@@ -4,6 +4,7 @@ A message such as "expected input[3, 50, 16, 20] to have 3 channels, but got 50 
 number of it in every place used up a large module's tries.
 """
 
+import itertools
 import math
 import re
 from collections.abc import Iterator
@@ -86,6 +87,7 @@ def resize(attempt: Attempt, error: str, line: str = "") -> Iterator[Attempt]:
         yield from _vectors(attempt, [stated.want for stated in read])
     viewed = VIEWED.search(error)
     if viewed:
+        yield from _of_groups(attempt, [int(text) for text in viewed[1].split(",")])
         yield from _fit_view(attempt, *_elements(attempt, viewed[1], int(viewed[2])))
     if "more than 1 value per channel" in error:
         yield from _paired(attempt)
@@ -130,6 +132,19 @@ def _fit_view(attempt: Attempt, want: int, got: int) -> Iterator[Attempt]:
                 yield _with_sizes(attempt, [(number, dim)], fitting)
                 alike = [(place, dim) for place, item in enumerate(attempt.draws) if item.shape == draw.shape]
                 yield _with_sizes(attempt, alike, fitting)
+        sides = draw.shape[2:]
+        pixels, rest = divmod(math.prod(sides) * want, got) if got and len(sides) == 2 else (0, 1)
+        if rest == 0 and sides and math.isqrt(pixels) ** 2 == pixels > 0:
+            yield _with_shape(attempt, number, (*draw.shape[:2], math.isqrt(pixels), math.isqrt(pixels)))
+
+
+def _of_groups(attempt: Attempt, wanted: list[int]) -> Iterator[Attempt]:
+    """Widths of inputs and constructor alike that are multiples of the groups, where a view's groups have no items."""
+    for groups in [before for before, size in itertools.pairwise(wanted) if size == 0]:
+        own = {size for draw in attempt.draws for size in draw.shape[1:]}
+        for width in dict.fromkeys(value for value in attempt.values() if value in own and value < groups):
+            for multiple in (2 * groups, groups):
+                yield attempt.with_values(tuple(multiple if value == width else value for value in attempt.values()))
 
 
 def _vectors(attempt: Attempt, wanted: list[int]) -> Iterator[Attempt]:

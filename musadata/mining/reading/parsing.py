@@ -15,6 +15,7 @@ from musadata.mining.reading.effects import changed_names
 from musadata.mining.reading.einops import FUNCTIONS, LAYERS, call_name
 from musadata.mining.reading.known_conditions import known_answer, live_statements
 from musadata.mining.reading.local_imports import lift_imports
+from musadata.mining.reading.old_syntax import parse_today
 
 AVAILABLE = frozenset(sys.stdlib_module_names | {"torch", "numpy"})  # what a reference may import
 # Calls of these as statements are dropped: telemetry, output, and what a base class that is dropped would do.
@@ -100,7 +101,7 @@ def parse_module(name: str, path: str, text: str) -> ParsedModule:
     """
     with warnings.catch_warnings(), gc_frozen(len(text)):
         warnings.simplefilter("ignore")  # such as invalid escapes in strings
-        tree = ast.parse(text)
+        tree, text = parse_today(text)
         text, lifted = lift_imports(text, tree, AVAILABLE)
         tree = ast.parse(text) if lifted else tree
     module = ParsedModule(name, path, path.endswith("__init__.py"), text)
@@ -130,6 +131,8 @@ def _live_statements(module: ParsedModule, body: Iterable[ast.stmt]) -> Iterator
             elif node.handlers:
                 module.absent.update(_imports(module, node.body))
                 module.flags.update(_constant_flags(node.handlers[0].body))
+                if node.handlers[0].name:  # what was raised; its class stands for it
+                    module.bindings.setdefault(node.handlers[0].name, Import("builtins", "ImportError"))
                 yield from _live_statements(module, [*node.handlers[0].body, *node.finalbody])
         else:
             yield node

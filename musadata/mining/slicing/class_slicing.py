@@ -23,6 +23,7 @@ from musadata.mining.slicing.settings import Settings
 
 MAX_DEFINITIONS = 200  # a larger slice is a program, not a module
 MAX_LINES = 5000
+RENAMED = {"xrange": "range", "unicode": "str", "basestring": "str", "long": "int", "unichr": "chr"}  # of Python 2
 BUILTIN = frozenset(dir(builtins)) | {"__name__", "__file__", "__class__", "__doc__"}
 
 
@@ -284,6 +285,8 @@ class _Cut:
                 self._attributes.add(use.root)
             elif use.root == "__file__":  # a reference has none; paths of its repository lead nowhere
                 piece.renames["__file__"] = f'"{piece.definition.module.replace(".", "/")}.py"'
+            elif use.root in RENAMED:
+                piece.renames[use.root] = RENAMED[use.root]
             elif use.root not in BUILTIN:
                 if use.hard or use.absent:
                     raise Unsliceable("needs_package" if use.absent else "unresolved_name", use.root)

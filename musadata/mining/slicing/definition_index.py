@@ -24,6 +24,7 @@ from musadata.sources.protocol import Packages, Tree, UnreadableFile
 from musadata.sources.trees import decode_source
 
 MAX_CACHED = 3_000_000  # characters of source whose syntax trees are cached; bounds memory for any number of files
+MAX_ADDED = 2000  # small modules that are in no file, and so cannot be read again
 NO_DEPENDENCIES = Dependencies(())
 MAX_HOPS = 24  # re-exports followed for one name; cyclic imports end here
 
@@ -66,10 +67,13 @@ class PackageIndex:
         self._paths |= self._stand_ins.keys() | set(dependencies.paths())
         self._cache: OrderedDict[str, ParsedModule | None] = OrderedDict()
         self._cached = 0
+        self._added: OrderedDict[str, ParsedModule] = OrderedDict()
         self._folders = {str(folder) for path in self._paths for folder in PurePosixPath(path).parents}
 
     def module(self, name: str) -> ParsedModule | None:
         """The module with this dotted name (its place in the tree), or None."""
+        if name in self._added:
+            return self._added[name]
         if name in self._cache:
             self._cache.move_to_end(name)
             return self._cache[name]
@@ -104,7 +108,9 @@ class PackageIndex:
 
     def add(self, module: ParsedModule) -> None:
         """Let other modules find one that is not in the tree, for a while."""
-        self._remember(module.name, module)
+        self._added[module.name] = module
+        while len(self._added) > MAX_ADDED:
+            self._added.popitem(last=False)
 
     def _remember(self, name: str, parsed: ParsedModule | None) -> None:
         self._cache[name] = parsed

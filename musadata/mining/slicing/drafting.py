@@ -206,6 +206,7 @@ USUAL_IMPORTS = {
     "F": "import torch.nn.functional as F",
     "SimpleNamespace": "from types import SimpleNamespace",
     "math": "import math",
+    "partial": "from functools import partial",
 }
 
 

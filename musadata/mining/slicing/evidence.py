@@ -120,7 +120,7 @@ def _unrolled(statements: Iterable[ast.stmt], scene: _Scene, *, binding: bool = 
 
 
 def first_item(values: ast.expr) -> ast.expr:
-    """The first of the values that a loop runs over: of a list, `enumerate`, `zip` or `product`; else 0."""
+    """The first of the values that a loop runs over: of a list, `range`, `enumerate`, `zip`, `product`; else item 0."""
     if isinstance(values, (ast.List, ast.Tuple)) and values.elts:
         return values.elts[0]
     name = last_name(values.func) if isinstance(values, ast.Call) else ""
@@ -133,9 +133,9 @@ def first_item(values: ast.expr) -> ast.expr:
         return ast.Tuple([first_item(item) for item in given], ast.Load())
     if name == "enumerate" and given:
         return ast.Tuple([ast.Constant(0), first_item(given[0])], ast.Load())
-    if name == "range" and len(given) > 1:
-        return given[0]
-    return ast.Constant(0)
+    if name == "range":
+        return given[0] if len(given) > 1 else ast.Constant(0)
+    return ast.Subscript(values, ast.Constant(0), ast.Load())
 
 
 def _bind(target: ast.expr, value: ast.expr, scene: _Scene) -> None:

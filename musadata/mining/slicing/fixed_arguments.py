@@ -9,7 +9,14 @@ from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.evidence import Example
 
 SUFFIX = "__constructed"  # of the module that holds the subclass
-KNOWN = frozenset({"torch", "nn", "F", "math", "partial"}) | frozenset(dir(builtins))
+KNOWN_IMPORTS = {
+    "torch": "import torch",
+    "nn": "from torch import nn",
+    "F": "import torch.nn.functional as F",
+    "math": "import math",
+    "partial": "from functools import partial",
+}
+KNOWN = frozenset(KNOWN_IMPORTS) | frozenset(dir(builtins))
 
 
 def fix_arguments(
@@ -46,6 +53,8 @@ def fix_arguments(
     bound = {name for line in imports for name in bound_names(ast.parse(line).body[0])}
     used = {name for text in mined.values() for name in free_names(text) - KNOWN} - bound - {*opened}
     names = sorted({definition.names[0], *used})
+    read = {name for text in mined.values() for name in free_names(text)} - bound
+    imports = (*imports, *(line for name, line in KNOWN_IMPORTS.items() if name in read))
     leaf = module.name.rpartition(".")[2]
     lines = [*imports, f"from .{leaf} import {', '.join(names)}", "", ""]
     lines += [f"class {definition.names[0]}{SUFFIX}({definition.names[0]}):"]

@@ -1,5 +1,6 @@
 """Names in a reference: imports in their usual form, and unique top-level names."""
 
+import builtins
 import sys
 from dataclasses import dataclass, field
 
@@ -45,6 +46,8 @@ class Names:
         return written
 
     def _introduce(self, thing: External) -> str:
+        if thing.module == "builtins" and hasattr(builtins, thing.name):
+            return thing.name
         if thing.dotted in CUSTOMARY:
             statement, name = CUSTOMARY[thing.dotted]
             return self._bind(name, thing.dotted, statement)

@@ -66,6 +66,8 @@ def settled(text: str, values: Mapping[str, str]) -> str:
 
     What is read and not set becomes a name by itself, for which a value may be guessed.
     """
+    if text.startswith("*"):
+        return text
     return ast.unparse(_Settler(values).visit(ast.parse(text, mode="eval")))
 
 

@@ -111,3 +111,24 @@ def test_what_has_moved_is_imported_from_where_it_is():
     text = cut({"net.py": MOVED}, "net.py", "Net")
     assert "_six" not in text
     assert run(text)["Model"]()(torch.zeros(2)).tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("made", ["8 / 2", "half", "(half + 4) / 2"])
+def test_widths_of_layers_were_quotients_of_integers(made):
+    constructor = f"        half = 8 / 2\n        self.share = 8 / 16\n        self.layer = nn.Linear(8, {made})"
+    _, model, _ = mined(constructor, "        return self.layer(x) * self.share")
+    assert model.layer.out_features == 4
+    assert model.share == 0.5
+
+
+def test_names_of_parts_have_no_points():
+    constructor = "        for i in range(2):\n            self.add_module('norm.%d' % i, nn.Linear(8, 8))"
+    _, model, [x] = mined(constructor, "        return getattr(self, 'norm.%d' % 1)(x)")
+    assert torch.equal(model(x), model.norm_1(x))
+
+
+def test_views_and_iterators_were_lists():
+    forward = "        sizes = map(int, [3, 4])\n        table = {'a': 2}\n"
+    forward += "        return self.layer(x) * sizes[1] * table.values()[0] * sum(v for _, v in table.iteritems())"
+    _, model, [x] = mined(LINEAR, forward)
+    assert torch.equal(model(x), model.layer(x) * 4 * 2 * 2)

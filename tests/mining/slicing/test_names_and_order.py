@@ -3,7 +3,10 @@
 import torch
 from test_slicing import cut, run
 
+from musadata.mining.reading.parsing import parse_module
+from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.renaming import rename_text
+from musadata.sources.trees import MemoryTree
 
 HEAD = "import torch\nfrom torch import nn\n\n"
 
@@ -58,3 +61,21 @@ def test_what_a_package_beside_the_tree_does_not_bind_is_imported_by_its_name():
         ),
     }
     assert "from lib.lazy import made\n" in cut(files, "net.py", "Net")
+
+
+def test_the_error_of_an_import_that_failed_has_a_name():
+    text = "from torch import nn\ntry:\n    import nowhere\nexcept (ImportError, OSError) as e:\n    WHY = e\n"
+    text += (
+        "    nowhere = None\n\nclass Net(nn.Module):\n    def forward(self, x):\n        assert nowhere is None, WHY\n"
+    )
+    text += "        if nowhere is not None:\n            return x, WHY\n        return x + (WHY is not None)\n"
+    written = cut({"net.py": text}, "net.py", "Net")
+    assert run(written)["Model"]()(2) == 3
+
+
+def test_a_module_that_is_in_no_file_is_known_however_many_files_were_read():
+    index = PackageIndex(MemoryTree({f"m{number}.py": b"#" * 1_000_000 for number in range(9)}))
+    index.add(parse_module("made", "made.py", "X = 1\n"))
+    for number in range(9):
+        index.module(f"m{number}")
+    assert index.member("made", "X") is not None

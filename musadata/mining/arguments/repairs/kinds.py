@@ -9,6 +9,7 @@ from functools import lru_cache
 from torch import nn
 
 from musadata.mining.arguments.attempts import Attempt
+from musadata.mining.arguments.defaults import default_text
 from musadata.mining.arguments.guesses import guess_by_name
 from musadata.mining.arguments.repairs.parameters import Parameters
 
@@ -31,12 +32,27 @@ LIST_WANTED = re.compile(
 KEYS = ("first", "second")  # of a dictionary whose keys the code does not name
 
 
+ABSENT = ("AbsentPackage", "NameError")
+NORMS = re.compile(r"norm|bn$|abn|^bn", re.I)
+
+
+def replace_norms(attempt: Attempt, known: Parameters) -> Iterator[Attempt]:
+    """PyTorch's batch norm in place of a default class of normalization that the code cannot run."""
+    for place, item in enumerate(known.init[len(attempt.init) :], len(attempt.init)):
+        between = [default_text(other.default) for other in known.init[len(attempt.init) : place]]
+        is_norm = isinstance(item.default, type) and issubclass(item.default, nn.Module) and NORMS.search(item.name)
+        if is_norm and None not in between:
+            yield replace(attempt, init=(*attempt.init, *map(str, between), "nn.BatchNorm2d"))
+
+
 def repair_kinds(attempt: Attempt, error: str, line: str, known: Parameters) -> Iterator[Attempt]:
     """Variants of a failed attempt in which an argument of the constructor is another kind of thing.
 
     Args:
         error, line: see `musadata.mining.arguments.repairs.repair.repair`.
     """
+    if error.startswith(ABSENT):
+        yield from replace_norms(attempt, known)
     lacking = LACKING.search(error)
     for place, (item, text) in enumerate(zip(known.init, attempt.init, strict=False)):
         read = attributes_read(known.source, item.name) if lacking else frozenset()

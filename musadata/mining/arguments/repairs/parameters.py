@@ -10,6 +10,7 @@ from musadata.mining.arguments.defaults import default_text
 from musadata.mining.arguments.facts import Facts
 from musadata.mining.arguments.guesses import guess_config, guess_value
 from musadata.mining.arguments.input_shapes import draw_input
+from musadata.mining.reading.handed_names import handed_names
 
 # What is missing: a value of None, an assertion, a message that says so.
 MISSING = re.compile(
@@ -27,6 +28,7 @@ NUMBERS = ("8", "1", "0")
 LONGER = re.compile(r"must match the size of tensor b \(\d+\) at non-singleton dimension [234]")
 USUAL = (1, 2, 3, 4, 8, 5, 16)
 MAX_OF_ASSERTION = 8  # values tried for one parameter
+SIDES = (32, 64, 16, 8, 4, 2, 1)
 INPUT = (5, 18, 24)
 
 
@@ -56,8 +58,10 @@ def repair_named(
     if error.startswith("KeyError"):
         yield from _give_keys(attempt, error, known)
     if MISSING.search(error):
-        yield from _give_options(attempt, words, known)
-        yield from _give_inputs(attempt, words, error, known)
+        handed = handed_names(known.source)
+        others = {name for word in words for name in handed.get(word, ())}  # an inner call has names of its own
+        yield from _give_options(attempt, words | others, known)
+        yield from _give_inputs(attempt, words, others, error, known)
     if LONGER.search(error):
         yield from _pad(attempt, known)
     yield from _leave_out(attempt, line, known)
@@ -83,6 +87,11 @@ def _satisfy(attempt: Attempt, line: str, known: Parameters) -> Iterator[Attempt
     for place, (item, text) in enumerate(zip(known.init, attempt.init, strict=False)):
         if item.name in words:
             yield from (_with_init(attempt, place, other) for other in asserted_values(line, item.name, text, others))
+    for number, draw in enumerate(attempt.draws):
+        if re.search(r"shape|size|\b[HhWw]\b", line) and len(draw.shape) > 3:  # of an image, or of what is left of it
+            for side in dict.fromkeys([draw.shape[-1], *SIDES]):
+                square = replace(draw, shape=(*draw.shape[:2], *(side for _ in draw.shape[2:])))
+                yield replace(attempt, draws=(*attempt.draws[:number], square, *attempt.draws[number + 1 :]))
     if "%" in line:
         for number, draw in enumerate(attempt.draws):
             for step in (1, -1):
@@ -132,15 +141,22 @@ def _give_keys(attempt: Attempt, error: str, known: Parameters) -> Iterator[Atte
             yield from [replace(attempt, init=(*attempt.init, *map(str, between), config))] if config else []
 
 
-def _give_inputs(attempt: Attempt, words: set[str], error: str, known: Parameters) -> Iterator[Attempt]:
-    """An input for an optional parameter of `forward`: shaped like another one, or a mask of its first dimensions."""
+def _give_inputs(
+    attempt: Attempt, words: set[str], others: set[str], error: str, known: Parameters
+) -> Iterator[Attempt]:
+    """An input for an optional parameter of `forward`: shaped like another one, or a mask of its first dimensions.
+
+    `others`: names under which an inner call was handed those of `words`; they come first.
+    """
     shapes = [draw.shape for draw in attempt.draws if draw.shape] or [INPUT]
     pairs = [(*shape[:2], shape[1]) for shape in shapes[:1] if len(shape) == 3]  # a mask of each token's neighbours
     names = {item.name for item in known.forward}
-    if "NoneType" in error and not words.intersection(names):  # an inner function has names of its own
-        words = names
-    for place, item in enumerate(known.forward):
-        if item.name not in words or place < len(attempt.draws) or item.default is not None or item.kind > 1:
+    named = words | others
+    if "NoneType" in error and not named.intersection(names):
+        named = names
+    for place, item in sorted(enumerate(known.forward), key=lambda pair: pair[1].name not in others):
+        is_given = place < len(attempt.draws) and attempt.draws[place].literal != "None"
+        if item.name not in named or is_given or item.default is not None or item.kind > 1:
             continue
         between = [default_text(other.default) for other in known.forward[len(attempt.draws) : place]]
         if None not in between:
@@ -148,7 +164,8 @@ def _give_inputs(attempt: Attempt, words: set[str], error: str, known: Parameter
             near = [*pairs, shapes[-1]] if "mask" in item.name else [shapes[-1]]
             for shape in dict.fromkeys([*near, shapes[0][:2], shapes[0][:1]]):
                 drawn = draw_input(item.name, shape, known.source)
-                yield replace(attempt, draws=(*attempt.draws, *filled, drawn))
+                draws = (*attempt.draws, *filled)
+                yield replace(attempt, draws=(*draws[:place], drawn, *draws[place + 1 :]))
 
 
 def _leave_out(attempt: Attempt, line: str, known: Parameters) -> Iterator[Attempt]:

@@ -18,7 +18,7 @@ from musadata.mining.arguments.stated_sizes import LARGEST, resize
 
 WANTS_INTEGERS = re.compile(
     r"Long|indices|torch\.int64|must be (a )?integer|tensors used as indices|int tensor|one_hot|Class values must be"
-    r"|dtype int32/int64",
+    r"|dtype int32(/| or )int64",
     re.I,
 )
 WANTS_FLOATS = re.compile(r"not implemented for 'Long'|expected.*Float|must be floating|can only be .*floating", re.I)
@@ -29,6 +29,7 @@ ABSENT_KEY = re.compile(r"^KeyError: '(\w+)'")
 DIVIDE = re.compile(r"divisible|invalid for input of size|must be a multiple|%")
 NOT_A_SEQUENCE = re.compile(
     r"not iterable|not subscriptable|has no len|cannot unpack|must be (a )?(tuple|list|Iterable)(?! of ints)"
+    r"|called with an iterable"
 )
 TYPES = re.compile(r"supported between instances|\): argument '|for argument #")  # are what such messages list
 OPTIONS = re.compile(
@@ -80,7 +81,7 @@ def _variants(attempt: Attempt, error: str, line: str, known: Parameters, operan
     yield from _give_attributes(attempt, error, known)
     if "input too large" in error:
         yield from _smaller(attempt)
-    yield from repair_guarded(attempt, line, known)
+    yield from repair_guarded(attempt, error, line, known)
     yield from repair_named(attempt, error, line, known, operands)
     if not operands:
         yield from repair_layers(attempt, error, line, known)

@@ -1,0 +1,111 @@
+"""What the code says of an argument under another name, in a condition, or by a view. The searched code is ours."""
+
+import pytest
+from test_argument_search import run, search
+from test_evidence_of_errors import module
+
+from musadata.mining.arguments.options import find_options
+from musadata.mining.reading.handed_names import handed_names
+
+PADDED = """
+class Padded(nn.Module):
+    def __init__(self, width, fill_type):
+        super().__init__()
+        if fill_type == "mirror":
+            self.pad = nn.ReflectionPad2d(1)
+        elif fill_type == "zero":
+            self.pad = nn.ZeroPad2d(1)
+        else:
+            assert 0, "unknown: {}".format(fill_type)
+        self.conv = nn.Conv2d(width, width, 3)
+
+    def forward(self, x):
+        return self.conv(self.pad(x))
+
+"""
+
+
+@pytest.mark.parametrize("given", ["border", "fill_type=border", "**dict(fill_type=border)"])
+def test_an_option_is_one_of_those_of_the_part_that_it_is_handed_to(given):
+    body = PADDED + module(f"        self.part = Padded(8, {given})", "        return self.part(x)", ", border")
+    found = search(body)
+    assert "reason" not in found, found
+    assert found["init"] == ["'mirror'"]
+    run(body, found)
+
+
+def test_names_are_followed_through_several_calls_and_their_own_options_win():
+    source = PADDED + "class Outer(Padded):\n    def __init__(self, edge):\n        super().__init__(8, edge)\n"
+    source += "def make(border):\n    return Outer(border)\n"
+    assert handed_names(source)["fill_type"] == ("edge", "border")
+    assert find_options(source)["border"] == ("mirror", "zero")
+    own = source + "def choose(edge):\n    return edge in ['round', 'flat']\n"
+    assert find_options(own)["edge"] == ("round", "flat")
+
+
+@pytest.mark.parametrize(
+    ("constructor", "forward"),
+    [
+        (
+            "        self.w = None\n        if affine:\n            self.w = nn.Parameter(torch.ones(dim))",
+            "        assert self.w is not None\n        return x * self.w",
+        ),
+        ("        if affine:\n            self.w = nn.Linear(dim, dim)", "        return self.w(x)"),
+        (
+            "        if not affine:\n            self.register_parameter('w', None)\n"
+            "        else:\n            self.register_parameter('w', nn.Parameter(torch.ones(dim)))",
+            "        return x * self.w.exp()",
+        ),
+    ],
+)
+def test_a_condition_under_which_an_attribute_is_set_is_met(constructor, forward):
+    body = module(constructor, forward, ", dim, affine=False")
+    found = search(body)
+    assert "reason" not in found, found
+    assert found["init"][1] == "True"
+
+
+def test_an_optional_input_that_an_inner_part_calls_otherwise_is_given():
+    inner = "class Inner(nn.Module):\n    def forward(self, x, mask=None):\n"
+    inner += "        return x.masked_fill(mask.repeat(1, 1, x.shape[-1]) > 0.5, 0)\n\n"
+    forward = "        return self.inner(self.layer(x), outer_mask)"
+    body = inner + module(
+        "        self.inner = Inner()\n        self.layer = nn.Linear(24, 24)",
+        forward,
+        inputs="x, mask=None, outer_mask=None",
+    )
+    found = search(body)
+    assert "reason" not in found, found
+    assert found["inputs"][1] == "None"
+
+
+def test_an_input_has_the_sizes_of_a_view_of_it():
+    layers = "        self.layer = nn.Conv2d(3 + 7, 8, 2)"
+    forward = "        v = v.view(-1, 7, 1, 1).repeat(1, 1, 16, 16)\n        return self.layer(torch.cat((v, x), 1))"
+    body = module(layers, forward, inputs="x, v")
+    found = search(body)
+    assert "reason" not in found, found
+    assert run(body, found).shape[2:] == (15, 15)
+
+
+def test_widths_are_multiples_of_the_groups_of_a_view():
+    body = module(
+        "        self.weight = nn.Parameter(torch.ones(1, width, 1, 1))",
+        "        b, c, h, w = x.shape\n        return (x * self.weight).view(b, groups, c // groups, h, w).std(2)",
+        ", width, groups=32",
+    ).replace("b, groups, c // groups", "b, 32, c // 32")
+    found = search(body)
+    assert "reason" not in found, found
+    assert run(body, found).dim() == 4
+
+
+def test_sides_of_an_image_are_what_a_view_or_an_assertion_says():
+    layers = "        self.layer = nn.Conv2d(24, 24, 3, padding=1)"
+    for forward in (
+        "        return self.layer(x).view(x.shape[0], 24, 2, 2)",
+        "        assert x.shape[2:] == (4, 4)\n",
+    ):
+        body = module(layers, forward + ("" if "return" in forward else "        return self.layer(x)"))
+        found = search(body)
+        assert "reason" not in found, found
+        run(body, found)
