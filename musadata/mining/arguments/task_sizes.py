@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from musadata.mining.arguments.accidental_sizes import without_accidents
 from musadata.mining.arguments.attempt_execution import AttemptRunner
 from musadata.mining.arguments.attempts import Attempt, with_draw
 
@@ -25,9 +26,9 @@ RESAMPLING = re.compile(r"PixelShuffle|PixelUnshuffle|pixel_shuffle|pixel_unshuf
 TARGETS: dict[int, tuple[tuple[int, ...], ...]] = {
     1: ((1500, 2100, 1800, 2500),),
     2: ((24, 40, 18, 30, 52), (160, 136, 192, 144, 176)),
-    3: ((4, 6, 5, 7), (34, 40, 28, 36, 48), (96, 112, 80, 128, 72)),
-    4: ((3, 4, 2, 5), (8, 12, 6, 10, 14), (16, 18, 15, 20), (22, 24, 19, 26)),
-    5: ((2, 3), (4, 6, 5), (8, 9, 7), (10, 12, 11), (14, 13, 15)),
+    3: ((4, 6, 5, 7), (40, 24, 48, 56, 32), (96, 112, 80, 128, 72)),
+    4: ((3, 4, 2, 5), (8, 12, 6, 16, 10), (16, 20, 24, 28), (24, 32, 20, 28)),
+    5: ((2, 3), (4, 6, 8), (8, 10, 6), (10, 12, 8), (16, 14, 12)),
 }
 
 
@@ -40,8 +41,7 @@ def improve_sizes(runner: AttemptRunner, attempt: Attempt, parameters: list[str]
     """
     attempt = _promote(runner, _both_signs(runner, attempt, parameters))
     attempt = _retarget(runner, attempt, salt, unit)
-    attempt = _without_accidental_batch(runner, _separate(runner, attempt, salt))
-    return _limit(runner, attempt, unit)
+    return _limit(runner, without_accidents(runner, attempt, parameters), unit)
 
 
 def fill_identities(runner: AttemptRunner, attempt: Attempt) -> Attempt:
@@ -170,40 +170,6 @@ def _hash(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
 
 
-def _separate(runner: AttemptRunner, attempt: Attempt, salt: str) -> Attempt:
-    """Give dimensions different sizes that are equal by accident."""
-    bounds, leading = attempt.bound_slots(), _leading_slots(attempt)
-    for slot in range(attempt.init_count(), len(attempt.values())):
-        values = attempt.values()
-        apart = {slot, *bounds, *(leading if slot in leading else ())}  # batches are equal on purpose
-        others = [value for place, value in enumerate(values) if place not in apart]
-        if slot in bounds or values[slot] < 2 or values[slot] not in others:
-            continue
-        for step in (1, 2, 3, -1):
-            size = values[slot] + step
-            if size >= 2 and size not in values:
-                trial = attempt.with_values((*values[:slot], size, *values[slot + 1 :]))
-                if _works(runner, trial):
-                    attempt = trial
-                break
-    return attempt
-
-
-def _without_accidental_batch(runner: AttemptRunner, attempt: Attempt) -> Attempt:
-    """The attempt without leading dimensions that had to equal the next one, if the module runs without them.
-
-    They broadcast with something made for a matrix: a recurrent cell's state fits a square batch of sequences.
-    """
-    draws = tuple(
-        replace(draw, shape=draw.shape[1:])
-        if len(draw.shape) > 2 and draw.shape[0] == draw.shape[1] > 1 and not draw.is_bounded
-        else draw
-        for draw in attempt.draws
-    )
-    trial = replace(attempt, draws=draws)
-    return trial if trial != attempt and _works(runner, trial) else attempt
-
-
 def _limit(runner: AttemptRunner, attempt: Attempt, unit: int) -> Attempt:
     """Shrink the largest sizes until the cost is modest, or grow the batch of a tiny task."""
     for _ in range(12):
@@ -229,16 +195,6 @@ def _side_slots(attempt: Attempt) -> set[int]:
     return found
 
 
-def _leading_slots(attempt: Attempt) -> set[int]:
-    """Slots of `values()` that are batches of inputs, and all of lengths, which belong to other inputs."""
-    place, found = attempt.init_count(), set()
-    for draw in attempt.draws:
-        end = place + len(draw.shape) + draw.is_bounded
-        found |= set(range(place, end)) if draw.kind == "lengths" else {place} if len(draw.shape) > 1 else set()
-        place = end
-    return found
-
-
 def _is_expensive(runner: AttemptRunner, attempt: Attempt) -> bool:
     result = runner.attempt(attempt)
     if result.elements > MAX_ELEMENTS or result.parameters > MAX_PARAMETERS:
@@ -256,9 +212,7 @@ def _scaled(runner: AttemptRunner, attempt: Attempt, unit: int, *, grow: bool) -
     if grow:
         groups = {value: slots for value, slots in groups.items() if slots[-1] >= first_input}
     for old in sorted(groups, reverse=not grow):
-        size = old * 2 + 1 if grow else math.ceil(old * 0.6)
-        even = size + size % 2
-        for new in dict.fromkeys([size, even, even + even % 4, old * 2 if grow else old // 2]):
+        for new in _larger(old) if grow else _smaller(old):
             if (unit > 1 and old % unit == 0 and new % unit) or (sides.intersection(groups[old]) and new < MIN_SIDE):
                 continue
             if new < 1 or new == old or (new in values and new > 4) or (grow and new > 4096):
@@ -269,3 +223,15 @@ def _scaled(runner: AttemptRunner, attempt: Attempt, unit: int, *, grow: bool) -
             if _works(runner, trial):
                 return trial
     return None
+
+
+def _larger(size: int) -> tuple[int, ...]:
+    return 2 * size, 2 * size + 2, 2 * size + 4, 2 * size + 1
+
+
+def _smaller(size: int) -> list[int]:
+    """Sizes of about half another one, round ones first."""
+    less = math.ceil(size * 0.6)
+    even = less + less % 2
+    round_ones = [] if size % 4 else [size // 2, size * 3 // 4]
+    return list(dict.fromkeys([*round_ones, less, even, even + even % 4, size // 2]))

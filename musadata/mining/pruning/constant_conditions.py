@@ -229,11 +229,15 @@ class ConstantConditions:
             for name in names
             for store in self._seen.stores(item).before(name, test)
         ]
-        return all(map(self._is_steady, stores))
+        return all(self._is_steady(store, test) for store in stores)
 
-    def _is_steady(self, store: Store) -> bool:
-        """Whether an assignment is always made, or never, and of a value that no condition chooses."""
-        answers = [(self.answer(test), branch) for test, branch in store.conditions]
+    def _is_steady(self, store: Store, asked: ast.expr) -> bool:
+        """Whether an assignment is always made, or never, and of a value that no condition chooses.
+
+        `asked`: the condition that reads the variable, which has one value if nothing else changes it.
+        """
+        own = next(iter(self._seen.outcomes(asked)))
+        answers = [(own if test is asked else self.answer(test), branch) for test, branch in store.conditions]
         if any(answer is not None and answer is not branch for answer, branch in answers):
             return True
         chosen = [item for item in ast.walk(store.value) if isinstance(item, (ast.IfExp, ast.BoolOp))]

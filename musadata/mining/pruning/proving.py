@@ -146,7 +146,7 @@ def _pruned(source: str, attempt: Attempt, *, again: bool = False) -> Pruned:
     sets = [attempt, *other_shapes(attempt)][:MAX_SETS]
     tree = ast.parse(source)
     survey = Survey(tree)
-    log = Log(paths=paths_of(tree, survey.sites))
+    log = Log(paths=paths_of(tree, survey))
     with watch_entries(_FILE) as entered:
         seen = behaviour(instrument(source, survey), attempt, sets, log)
     left = prune(source, Observations(tree, survey, log))

@@ -50,6 +50,8 @@ class Reachability:
             both = [*statement.body, *statement.orelse]
             return all(map(self.is_gone, both)) and not has_effect(statement.test)
         if isinstance(statement, (ast.For, ast.While)):
+            if isinstance(statement, ast.For) and not statement.orelse and not has_effect(statement.iter):
+                return self.conditions.never_loops(statement) or all(map(self.is_gone, statement.body))
             return self.conditions.never_loops(statement)
         return id(statement) in self.dropped
 

@@ -6,12 +6,16 @@ tensor there may depend on sizes, while `None`, a string or a module does not.
 """
 
 import ast
+import builtins
 import copy
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from musadata.mining.pruning.survey import Survey
 from musadata.mining.reading.dotted_names import last_name
 
 Path = tuple[str, ...]  # a name and the attributes after it
@@ -22,12 +26,11 @@ MAX_DEPTH = 3  # of predicates that call others
 FEW = 16  # items of a sequence that are looked at
 
 
-def read_paths(test: ast.expr, predicates: Mapping[str, ast.FunctionDef], depth: int = 0) -> list[Path] | None:
-    """What a condition reads of which the values decide whether it is about structure; None if it never is.
-
-    `predicates`: functions of the reference that only return an expression.
-    """
+def read_paths(test: ast.expr, known: "Known", depth: int = 0) -> list[Path] | None:
+    """What a condition reads of which the values decide whether it is about structure; None if it never is."""
     path = dotted_path(test)
+    if len(path) == 1 and path[0] in known.results and depth < MAX_DEPTH:
+        return _of_result(known.results[path[0]], known, depth + 1)
     if isinstance(test, ast.Constant) or (isinstance(test, ast.Attribute) and test.attr in KIND_ATTRIBUTES):
         return []
     if path:
@@ -35,33 +38,52 @@ def read_paths(test: ast.expr, predicates: Mapping[str, ast.FunctionDef], depth:
     if isinstance(test, ast.Compare) and _compares_with_none(test):
         return []
     if isinstance(test, ast.Call):
-        return _of_call(test, predicates, depth)
+        return _of_call(test, known, depth)
     if isinstance(test, ast.UnaryOp) and not isinstance(test.op, ast.Not):
         return None
     if isinstance(test, (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.Tuple, ast.List, ast.Set)):
-        parts = [
-            read_paths(item, predicates, depth) for item in ast.iter_child_nodes(test) if isinstance(item, ast.expr)
-        ]
+        parts = [read_paths(item, known, depth) for item in ast.iter_child_nodes(test) if isinstance(item, ast.expr)]
         return None if None in parts else [path for part in parts for path in part or ()]
     return None
 
 
-def _of_call(call: ast.Call, predicates: Mapping[str, ast.FunctionDef], depth: int) -> list[Path] | None:
+@dataclass(frozen=True)
+class Known:
+    """What the names in a condition stand for.
+
+    `predicates`: functions of the reference that only return an expression. `results`: variables that hold what a call
+    returned, and nothing else.
+    """
+
+    predicates: Mapping[str, ast.FunctionDef]
+    results: Mapping[str, ast.Call]
+
+
+def _of_result(call: ast.Call, known: Known, depth: int) -> list[Path] | None:
+    """What decides on the result of a call: whose method it is, and its arguments."""
+    given = [read_paths(item, known, depth) for item in (*call.args, *(item.value for item in call.keywords))]
+    owner = dotted_path(call.func)
+    if not owner or None in given:
+        return None
+    return [owner[:-1] or owner, *(path for part in given for path in part or ())]
+
+
+def _of_call(call: ast.Call, known: "Known", depth: int) -> list[Path] | None:
     name = last_name(call.func)
     if isinstance(call.func, ast.Attribute) and name in KIND_METHODS and not call.args and not call.keywords:
         return []
     if not isinstance(call.func, ast.Name) or call.keywords:
         return None
     if name == "len" and len(call.args) == 1:
-        return [] if _is_shape(call.args[0]) else read_paths(call.args[0], predicates, depth)
+        return [] if _is_shape(call.args[0]) else read_paths(call.args[0], known, depth)
     if name in ABOUT_KIND or (name == "type" and len(call.args) == 1):
         return []
-    predicate = predicates.get(name)
+    predicate = known.predicates.get(name)
     given = predicate.args.args if predicate else []
     if predicate is None or depth == MAX_DEPTH or len(given) != len(call.args):
         return None
     values = dict(zip((item.arg for item in given), call.args, strict=True))
-    return read_paths(_Given(values).visit(copy.deepcopy(returned(predicate))), predicates, depth + 1)
+    return read_paths(_Given(values).visit(copy.deepcopy(returned(predicate))), known, depth + 1)
 
 
 class _Given(ast.NodeTransformer):
@@ -92,11 +114,31 @@ def returned(function: ast.FunctionDef) -> Any:
     return last.value if plain and isinstance(last, ast.Return) else None
 
 
-def paths_of(tree: ast.Module, sites: Sequence[ast.AST]) -> dict[int, list[Path]]:
-    """`read_paths` of each condition that may be about structure, by its place among the sites."""
+def paths_of(tree: ast.Module, survey: Survey) -> dict[int, list[Path]]:
+    """`read_paths` of each condition that may be about structure, by its number."""
     predicates = predicates_of(tree)
-    found = ((number, read_paths(site, predicates)) for number, site in enumerate(sites) if isinstance(site, ast.expr))
-    return {number: paths for number, paths in found if paths is not None}
+    results = {id(function): _results(function) for function in survey.functions}
+    found: dict[int, list[Path]] = {}
+    for number, site in enumerate(survey.sites):
+        if isinstance(site, ast.expr):
+            paths = read_paths(site, Known(predicates, results.get(id(survey.inside[id(site)]), {})))
+            found |= {} if paths is None else {number: paths}
+    return found
+
+
+def _results(function: ast.AST) -> dict[str, ast.Call]:
+    """Variables that are assigned once, and hold what a call returns."""
+    calls: dict[str, ast.Call] = {}
+    stores = Counter(item.id for item in ast.walk(function) if isinstance(item, ast.Name) and is_stored(item))
+    stores.update(item.arg for item in ast.walk(function) if isinstance(item, ast.arg))
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and isinstance(node.value, ast.Call):
+            calls[node.targets[0].id] = node.value
+    return {name: call for name, call in calls.items() if stores[name] == 1}
+
+
+def is_stored(name: ast.Name) -> bool:
+    return not isinstance(name.ctx, ast.Load)
 
 
 def dotted_path(node: ast.expr) -> Path:
@@ -112,7 +154,7 @@ def is_structural(path: Path, local: Mapping[str, Any], top: Mapping[str, Any]) 
     """Whether the value of a path says nothing of sizes or values of inputs."""
     first, *rest = path
     if first not in local and first not in top:
-        return False
+        return first in vars(builtins)
     value = local[first] if first in local else top[first]
     try:
         for name in rest:

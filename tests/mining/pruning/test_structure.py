@@ -17,6 +17,9 @@ EXISTS = "def exists(x):\n    return x is not None\n\n\n"
         ("if x.dim() > 3 or x.ndim == 1 or len(x.shape) == 5:\n    x = x * 2\nreturn F.relu(x)", False),
         ("how = 'sum'\nif how == 'mean':\n    x = x * 2\nreturn F.relu(x)", False),
         ("if not isinstance(x, torch.Tensor):\n    x = x * 2\nreturn F.relu(x)", False),
+        ("n = F._Reduction.get_enum('sum')\nif n == 1:\n    x = x * 2\nreturn F.relu(x)", False),
+        ("n = x.size(0)\nif n == 80:\n    x = x * 2\nreturn F.relu(x)", True),
+        ("n = max(x.shape)\nif n == 80:\n    x = x * 2\nreturn F.relu(x)", True),
         ("y = x if x.sum() > 1e6 else None\nif exists(y):\n    x = x * 2\nreturn F.relu(x)", True),
         ("how = 'mean' if x.sum() > 1e6 else 'sum'\nif how == 'mean':\n    x = x * 2\nreturn F.relu(x)", True),
         ("y = None\nif x.shape[0] > 80:\n    y = x\nif exists(y):\n    x = x * 2\nreturn F.relu(x)", True),
@@ -42,6 +45,11 @@ def test_a_condition_on_what_calls_change_is_not_decided():
 def test_checks_that_refuse_no_inputs_of_the_task_go(check):
     text = pruned(model(f"{check}\nreturn F.relu(x)"))
     assert "raise" not in text and "shape" not in text
+
+
+def test_a_loop_that_does_nothing_goes():
+    forward = "for name in ('a', 'b'):\n    if name in given:\n        x = x * given.pop(name)\nreturn F.relu(x)"
+    assert "for" not in pruned(model(forward, arguments="self, x, **given")).replace("forward", "")
 
 
 def test_handlers_of_what_never_fails_go():

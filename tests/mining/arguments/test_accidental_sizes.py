@@ -1,0 +1,56 @@
+"""Sizes that fit by accident: a batch as large as the channels, squares, and masks with the channels of an image."""
+
+import ast
+
+from musadata.mining.search import search_arguments
+
+HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"
+
+
+def shapes(body: str) -> tuple[list[tuple[int, ...]], list[int]]:
+    """The shapes of the inputs and the numbers of the constructor that are found for a module."""
+    found = search_arguments(HEAD + body, "Model", [], "salt")
+    assert "reason" not in found, found
+    calls = [next(node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)) for text in found["inputs"]]
+    read = [tuple(int(ast.unparse(item)) for item in call.args) for call in calls]
+    return read, [int(text) for text in found["init"] if text.isdigit()]
+
+
+def test_an_input_whose_first_size_is_that_of_a_scale_gets_a_batch():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self, features):\n        super().__init__()\n"
+        "        self.scale = nn.Parameter(torch.ones(1, features, 1, 1))\n\n"
+        "    def forward(self, x):\n        return self.scale * (x - x.mean(1, keepdim=True))\n"
+    )
+    (shape,), (features,) = shapes(body)
+    assert len(shape) == 4 and shape[1] == features != shape[0]
+
+
+def test_a_dimension_that_must_equal_the_features_goes():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self, width):\n        super().__init__()\n"
+        "        self.linear, self.norm = nn.Linear(width, width), nn.BatchNorm1d(width)\n\n"
+        "    def forward(self, x):\n        return self.norm(self.linear(x))\n"
+    )
+    (shape,), (width,) = shapes(body)
+    assert len(shape) == 2 and shape[1] == width
+
+
+def test_rows_and_features_of_several_inputs_are_told_apart():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self, rows, width):\n        super().__init__()\n"
+        "        self.linear, self.mix = nn.Linear(width, width), nn.Conv1d(rows, rows, 1)\n\n"
+        "    def forward(self, x, residual):\n        return self.mix(self.linear(x)) * residual\n"
+    )
+    (first, second), (rows, width) = shapes(body)
+    assert first == second and first[1:] == (rows, width) and rows != width
+
+
+def test_a_mask_of_an_image_has_one_channel():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.conv = nn.Conv2d(3, 8, 3, padding=1)\n\n"
+        "    def forward(self, image, alpha):\n        return self.conv(image * alpha)\n"
+    )
+    (image, alpha), _ = shapes(body)
+    assert image[1] == 3 and alpha == (image[0], 1, *image[2:])
