@@ -49,6 +49,11 @@ FILTERS = {
         reference("return x + torch.rand_like(x)"),
         reference("return x + torch.ones_like(x)"),
     ),
+    "random numbers that a scale hides": (
+        "nondeterministic",
+        reference("return F.relu(x + self.s * torch.randn_like(x))", "self.s = nn.Parameter(torch.zeros(1))"),
+        reference("return F.relu(x + self.s * torch.ones_like(x))", "self.s = nn.Parameter(torch.zeros(1))"),
+    ),
     "random construction": (
         "nondeterministic",
         reference(

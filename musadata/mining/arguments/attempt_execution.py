@@ -23,6 +23,7 @@ from musadata.mining.arguments.attempts import Attempt
 from musadata.mining.arguments.growth import TooLarge, bounded_size
 from musadata.mining.arguments.module_snapshots import MINED, Snapshot
 from musadata.mining.arguments.operations import OperationCounter, counted_work
+from musadata.mining.arguments.row_unpacking import refusing_rows
 
 MAX_ELEMENTS = 1 << 20  # of one input; an attempt with a larger one is not executed
 HELPERS = {"torch": torch, "nn": nn, "F": torch.nn.functional, "SimpleNamespace": SimpleNamespace}
@@ -130,7 +131,7 @@ class AttemptRunner:
         try:
             inputs = self._draw(attempt, built)
             stage, given = "forward", [_copied(item) for item in inputs]
-            with torch.no_grad():
+            with torch.no_grad(), refusing_rows(given, TRANSIENT):
                 returned = built.model(*given)
                 outputs = tensors(returned)
                 again = tensors(built.model(*[_copied(item) for item in inputs])) if twice else outputs

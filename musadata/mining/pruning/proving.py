@@ -29,6 +29,7 @@ from musadata.mining.pruning.unused import drop_unused
 from musadata.mining.reading.parsing import first_line
 
 MAX_TRIALS = 80  # of references without some registrations and the like, first all of them, then halves
+MAX_PASSES = 2  # after the first: what a function returns in every case decides on what its caller does
 MAX_SETS = 3  # of inputs, the reference's own included
 _FILE = "<pruned>"
 
@@ -102,7 +103,12 @@ def prune_and_prove(source: str, attempt: Attempt) -> Pruned:
     """
     try:
         with gc_frozen(len(source)):
-            return _pruned(_without_idle_classes(_without_idle_changes(source, attempt), attempt), attempt)
+            found = _pruned(_without_idle_classes(_without_idle_changes(source, attempt), attempt), attempt)
+            for _ in range(MAX_PASSES if found.source != source else 0):
+                before, found = found, _pruned(found.source, found.attempt)
+                if found == before:
+                    break
+            return found
     except Exception:  # mined code may do anything, and a reference that cannot be pruned is kept as it is
         return Pruned(source, attempt)
 

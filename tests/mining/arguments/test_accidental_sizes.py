@@ -54,3 +54,12 @@ def test_a_mask_of_an_image_has_one_channel():
     )
     (image, alpha), _ = shapes(body)
     assert image[1] == 3 and alpha == (image[0], 1, *image[2:])
+
+
+def test_rows_of_one_input_are_not_taken_for_several_inputs():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n\n"
+        "    def forward(self, x):\n        first, second = x\n        return first * second\n"
+    )
+    found = search_arguments(HEAD + body, "Model", [], "salt")
+    assert found["reason"] == "needs_structured_input" and "values to unpack (expected 2)" in found["detail"]

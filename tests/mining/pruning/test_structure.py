@@ -52,6 +52,19 @@ def test_a_loop_that_does_nothing_goes():
     assert "for" not in pruned(model(forward, arguments="self, x, **given")).replace("forward", "")
 
 
+def test_what_a_pruned_function_always_returns_decides_on_its_caller():
+    top = """
+    def has_kernel(x):
+        if x.dim() > 4:
+            return True
+        return False
+
+
+    """
+    text = pruned(model("if has_kernel(x):\n    x = x * 2\nreturn F.relu(x)", top=top))
+    assert "has_kernel" not in text and "x * 2" not in text
+
+
 def test_handlers_of_what_never_fails_go():
     text = pruned(model("try:\n    x = F.relu(x)\nexcept RuntimeError:\n    x = x * 2\nreturn x"))
     assert "try" not in text and "x * 2" not in text and "F.relu(x)" in text
