@@ -58,7 +58,8 @@ def groups(specs: Specs) -> Iterator[frozenset[Place]]:
     """Sets of dimensions of one size that may have to change together, most plausible first, none twice.
 
     The same axis from the left (a batch), from the right (features that broadcast), the same size anywhere (lengths
-    that meet in a product), each dimension alone. Sizes of 1 come last, those that broadcast are left out.
+    that meet in a product), each dimension alone. Sizes of 1 come last, those that broadcast are left out. Batches of
+    one size are never told apart: `zip` leaves out what only one of them has.
     """
     places = [
         (index, axis)
@@ -78,9 +79,16 @@ def groups(specs: Specs) -> Iterator[frozenset[Place]]:
     for key in keys:
         for value in dict.fromkeys(key(place) for place in places):
             group = frozenset(place for place in places if key(place) == value)
-            if group not in seen:
+            if group not in seen and not _splits_batch(group, places, specs):
                 seen.add(group)
                 yield group
+
+
+def _splits_batch(group: frozenset[Place], places: Sequence[Place], specs: Specs) -> bool:
+    """Whether a set holds the batch of one argument, and not that of another one of the same size."""
+    batches = [place for place in places if place[1] == 0 and len(specs[place[0]].shape) > 1]
+    own = {size_at(specs, place) for place in batches if place in group}
+    return any(size_at(specs, place) in own for place in batches if place not in group)
 
 
 def is_broadcast(specs: Specs, place: Place) -> bool:

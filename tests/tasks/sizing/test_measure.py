@@ -48,6 +48,13 @@ def test_lengths_that_meet_in_a_product_stay_equal():
     assert y.shape[1] > 6
 
 
+def test_batches_that_are_walked_together_stay_equal():
+    inputs = "torch.randn(4, 33), torch.randn(4, 6)"
+    forward = "return torch.stack([F.relu(a).sum() + b for a, b in zip(x, y)])"
+    (x, y), _, _ = find(reference(forward, inputs=inputs, arguments="x, y"), X, spec("y", 4, 6))
+    assert x.shape[0] == y.shape[0]
+
+
 def test_what_parameters_fix_stays_and_the_batch_grows():
     (x,), note, _ = find(reference("return self.f(x)", "self.f = nn.Linear(33, 8)"), X)
     assert note == ""
