@@ -10,7 +10,7 @@ LACKING = (  # no arguments mend these
     (r"^(URLError|HTTPError|ConnectionError|gaierror)", "needs_network"),
     (r"Torch not compiled with|NVIDIA driver|CUDA (error|driver)|process group", "needs_device"),
     (r"^AttributeError: module '[\w.]+' has no attribute|Legacy autograd function|was removed in", "outdated_code"),
-    (r"super\(type, obj\)", "broken_code"),
+    (r"super\(type, obj\)|got multiple values for", "broken_code"),
     (r"^AttributeError: (type object )?'Model' (object )?has no attribute", "undefined_attribute"),
     (r"^NotImplementedError: (?!\"|.*(not implemented for|backend))", "not_implemented"),
     (r"^TypeError: Can't instantiate abstract class", "not_implemented"),

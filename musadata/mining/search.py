@@ -18,7 +18,7 @@ from musadata.mining.arguments.attempts import Attempt, shrunk, with_fewer_rows
 from musadata.mining.arguments.branch_scales import open_branches
 from musadata.mining.arguments.facts import find_facts
 from musadata.mining.arguments.filling import cheap_filling
-from musadata.mining.arguments.guesses import guess_arguments
+from musadata.mining.arguments.guesses import guess_arguments, modest
 from musadata.mining.arguments.input_shapes import guess_inputs
 from musadata.mining.arguments.normalize_examples import normalize_example
 from musadata.mining.arguments.present_forms import in_present_form
@@ -253,7 +253,7 @@ def _families(
                 smaller = [one for one in smaller if sum(draw.elements for draw in one.draws) <= MAX_SHOWN]
             yield list(dict.fromkeys([*smaller, attempt]))
         elif attempt is not None:
-            partial.append(attempt.init)
+            partial += [modest(attempt.init, list(signature.parameters)), attempt.init]
     for init in dict.fromkeys([*partial, *(guess_arguments(signature, known.facts) if guessed else ())]):
         yield [Attempt(init, draws) for draws in guess_inputs(init, signature, forward, runner.source)]
 

@@ -3,19 +3,22 @@
 import ast
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import yaml
 
 from musadata.mining.arguments.annotations import Kind
+from musadata.mining.arguments.attempts import integers, with_integers
 from musadata.mining.arguments.defaults import default_text
 from musadata.mining.arguments.facts import Facts
 from musadata.mining.slicing.configuration_classes import CONFIGS
 
 WIDTH = "24"  # what most parameters are guessed to be
 LARGE = 192  # a default width from this on is too large for a task
+DEPTHS = re.compile(r"depth$|layers$|blocks$")
+SHALLOW = 2
 MAX_DEPTH = 3  # of configurations inside each other
 RULES: dict[str, str | list[str]] = yaml.safe_load(Path(__file__).with_name("guesses.yaml").read_text(encoding="utf-8"))
 MODULES = re.compile(
@@ -59,6 +62,20 @@ def _modest_defaults(parameters: list[inspect.Parameter], facts: Facts) -> tuple
             text = str(max(32, item.default // 16))
         texts.append(text)
     return tuple(texts)
+
+
+def modest(init: tuple[str, ...], names: Sequence[str]) -> tuple[str, ...]:
+    """Constructor arguments of an example with smaller widths, images and depths, in proportion to each other."""
+
+    def smaller(value: int) -> int:
+        return value if value < LARGE else value // 7 if value % 7 == 0 else value // 8  # 224 is 7 times 32
+
+    made = []
+    for place, text in enumerate(init):
+        is_depth = place < len(names) and text.isdigit() and DEPTHS.search(names[place])
+        scaled = with_integers(text, [smaller(value) for value in integers(text)])
+        made.append(str(min(int(text), SHALLOW)) if is_depth else scaled)
+    return tuple(made)
 
 
 def _is_large_image(parameter: inspect.Parameter) -> bool:

@@ -300,6 +300,8 @@ class _Cut:
         if isinstance(meaning, InternalModule):
             index = self._resolver.index
             if meaning.name.split(".")[0] not in index.importable and not index.is_stand_in(meaning.name):
+                if index.module(meaning.name) is None:  # a folder, of native code that is built into it
+                    return self._names.external(External(meaning.name))
                 held = self._resolver.namespace(meaning, piece.definition)
                 if held is None and use.hard:
                     raise Unsliceable("module_as_value", use.chain)

@@ -1,11 +1,13 @@
 """Resolving names to definitions across the files of one package or repository."""
 
 import ast
+import re
 import sys
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 
 from musadata.mining.reading.dotted_names import dotted_name
@@ -26,6 +28,8 @@ from musadata.sources.trees import decode_source
 MAX_CACHED = 3_000_000  # characters of source whose syntax trees are cached; bounds memory for any number of files
 MAX_ADDED = 2000  # small modules that are in no file, and so cannot be read again
 NO_DEPENDENCIES = Dependencies(())
+MAX_OTHERS = 4  # modules of one name that are looked through for what another one lacks
+DEFINED = re.compile(rb"^(?:class|def)[ \t]+(\w+)", re.MULTILINE)
 MAX_HOPS = 24  # re-exports followed for one name; cyclic imports end here
 
 
@@ -151,9 +155,8 @@ class PackageIndex:
             candidate = ".".join([*parts[:depth], module])
             if self.has_module(candidate):
                 return candidate
-        return next(
-            (f"{root}.{module}" for root in ("src", "lib", "python") if self.has_module(f"{root}.{module}")), installed
-        )
+        roots = (f"{root}.{module}" for root in ("src", "lib", "python") if self.has_module(f"{root}.{module}"))
+        return next(roots, installed)
 
     def resolve(self, module: ParsedModule, name: str, hops: int = 0) -> Meaning | None:
         """The meaning of a top-level name of `module`; None if it is not bound there."""
@@ -181,12 +184,55 @@ class PackageIndex:
 
     def _imported(self, binding: Import, importer: str, hops: int) -> Meaning | None:
         located = self.locate(binding.module, importer)
-        if located is None:
-            return External(binding.module, binding.name)
         if not binding.name:
-            return InternalModule(located)
-        found = self.member(located, binding.name, hops)
-        return found or External(binding.module.removeprefix(f"{PLACE}."), binding.name)
+            return External(binding.module) if located is None else InternalModule(located)
+        for place in [*([] if located is None else [located]), *self._others(binding.module, importer)]:
+            found = self.member(place, binding.name, hops)
+            if found is not None:
+                return found
+        moved = self._moved(binding, importer)
+        return moved or External(binding.module.removeprefix(f"{PLACE}."), binding.name)
+
+    def _moved(self, binding: Import, importer: str) -> Meaning | None:
+        """The one definition, nearest to the importer, of a name that a module of the tree has no more."""
+        is_here = not importer.startswith(f"{PLACE}.") and self.has_module(binding.module.split(".")[0])
+        if not is_here or binding.name.startswith("_"):
+            return None
+        places = sorted(self._by_definition.get(binding.name, ()), key=lambda name: _distance(importer, name))
+        distances = [_distance(importer, name)[0] for name in places[:2]]
+        is_one = len(distances) == 1 or (len(distances) > 1 and distances[0] < distances[1])
+        found = self.module(places[0]) if is_one else None
+        return found.bindings.get(binding.name) if found is not None else None  # type: ignore[return-value]
+
+    @cached_property
+    def _by_definition(self) -> dict[str, list[str]]:
+        """Names of classes and functions -> the modules of the tree that define them at their top."""
+        found: dict[str, list[str]] = {}
+        for path in sorted(path for path in self.tree.paths() if path.endswith(".py")):
+            try:
+                names = DEFINED.findall(self.tree.read(path))
+            except UnreadableFile:
+                continue
+            for name in dict.fromkeys(names):
+                found.setdefault(name.decode(errors="replace"), []).append(module_name(path))
+        return found
+
+    def _others(self, module: str, importer: str) -> list[str]:
+        """Modules of the tree that end with this name, those near the importer first: a script may extend its path."""
+        if module.split(".")[0] in AVAILABLE or importer.startswith(f"{PLACE}."):
+            return []
+        found = [name for name in self._by_end.get(module.rpartition(".")[2], ()) if f".{name}".endswith(f".{module}")]
+        return sorted(found, key=lambda name: _distance(importer, name))[:MAX_OTHERS]
+
+    @cached_property
+    def _by_end(self) -> dict[str, list[str]]:
+        """The last part of a module's name -> the modules of the tree that have it."""
+        found: dict[str, list[str]] = {}
+        for path in self._paths:
+            name = module_name(path)
+            if not name.startswith(f"{PLACE}."):
+                found.setdefault(name.rpartition(".")[2], []).append(name)
+        return found
 
     def _from_star(self, star: str, importer: str, name: str, hops: int) -> Meaning | None:
         located = self.locate(star, importer)
@@ -197,6 +243,12 @@ class PackageIndex:
         if parsed is None or (name.startswith("_") and name not in _exported(parsed)):
             return None
         return self.resolve(parsed, name, hops + 1)
+
+
+def _distance(importer: str, name: str) -> tuple[int, str]:
+    """Orders modules by the folders that they share with an importer."""
+    pairs = zip(importer.split("."), name.split("."), strict=False)
+    return -sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)), name
 
 
 def _exported(module: ParsedModule) -> frozenset[str]:

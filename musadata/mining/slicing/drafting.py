@@ -83,8 +83,7 @@ def draft_class(
             is_other = isinstance(error, Unsliceable) and variant is not definition  # what another file gives it
             first = first if is_other else first or error
     assert first is not None
-    unpacked = unpack_inputs(slicer.index, module, definition, first.detail)
-    if unpacked is not None:
+    for unpacked in unpack_inputs(slicer.index, module, definition, first.detail):
         with suppress(Rejection):
             return _draft_variant(source, slicer, definition, unpacked, constructions.plain, sandbox)
     fitting = slicer.configurations.arguments(module, definition)
@@ -93,6 +92,8 @@ def draft_class(
             return _draft_variant(source, slicer, definition, made, [example], sandbox)
         except Rejection as error:
             first = error if first.reason == "needs_configuration" else first  # which it has now
+    if first.reason == "needs_package" and slicer.index.has_module(first.detail.split(".")[0]):
+        first = Rejection("broken_code", f"the repository lacks {first.detail}")
     problem = source.dependencies.problem(first.detail) if first.reason == "needs_package" else ""
     refused = reject_draft(first.reason, f"{first.detail} ({problem})" if problem else first.detail, where)
     if first.reason in WITHOUT_ARGUMENTS:
@@ -134,7 +135,13 @@ def _draft_variant(
     search = "musadata.mining.search:search_and_prune"
     hints = constructor_hints(slicer.index, cut, slicer.settings, definitions)
     hints[TREE]["guessed"] = guessed
-    found = find_arguments(sandbox, search, definitions, name, examples, f"{source.seed}/{name}", hints)
+    try:
+        found = find_arguments(sandbox, search, definitions, name, examples, f"{source.seed}/{name}", hints)
+    except Rejection as error:
+        for unbound, reason in cut.unbound.items() if error.reason == "unresolved_name" else ():
+            if f"'{unbound}'" in error.detail:
+                raise Rejection(reason, unbound) from error
+        raise
     forbidden = forbidden_imports(found["definitions"])
     if forbidden:
         raise Rejection("needs_package", forbidden[0])
@@ -210,7 +217,7 @@ USUAL_IMPORTS = {
 }
 
 
-MODULE_ARGUMENT = re.compile(r"nn\.\w+\(|torch\.rand")
+MODULE_ARGUMENT = re.compile(r"\bnn\.\w+\(|\btorch\.rand")
 
 
 def write_reference(definitions: str, init: list[str], inputs: list[str], name: str = "Model") -> str:
@@ -219,7 +226,7 @@ def write_reference(definitions: str, init: list[str], inputs: list[str], name: 
     Modules and tensors among the constructor's arguments cannot be passed to another process, so they are given by a
     subclass; `name` is what the class is called then.
     """
-    if any(MODULE_ARGUMENT.match(text) for text in init) and name != "Model":
+    if any(MODULE_ARGUMENT.search(text) for text in init) and name != "Model":
         taken = set(re.findall(r"\w+", definitions))
         own = next(item for item in (name, *(f"{name}{number}" for number in range(2, 1000))) if item not in taken)
         given = ", ".join(init)

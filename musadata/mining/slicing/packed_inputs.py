@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from musadata.mining.reading.parsing import Definition, ParsedModule, parse_module
@@ -14,6 +15,7 @@ UNPACKED = re.compile(r"values to unpack \(expected ([2-6])")
 # A recurrent layer was handed one tensor for its state, which is two.
 STATES = re.compile(r"hx and cx should|argument 'hx' .*must be tuple|LSTMCell: Expected hx|Expected hidden\[\d\]")
 ITEMS = 3  # of a list of any length
+OTHER_ITEMS = (2, 4)
 ITERATING = frozenset({"zip", "enumerate", "reversed", "cat", "stack", "concat", "sum", "list", "tuple"})
 # What tensors have as well; an object that has something else is none.
 OF_TENSORS = frozenset({"shape", "device", "dtype", "data", "T", "mT", "H", "ndim", "is_cuda", "requires_grad", "grad"})
@@ -28,7 +30,7 @@ class _Uses:
 
     `names`: of the items, where it unpacks them. `handed_on`: to a module of its own, which may do so. `follows`:
     behind another argument, as states are. `attributes`: those of an object that it reads. `is_star`: all inputs by
-    position.
+    position. `is_open`: it reads how many items there are.
     """
 
     names: tuple[str, ...] = ()
@@ -38,19 +40,30 @@ class _Uses:
     keys: dict[str, None] = field(default_factory=dict)
     attributes: dict[str, None] = field(default_factory=dict)
     is_star: bool = False
+    is_open: bool = False
     is_other: bool = False
 
 
 def unpack_inputs(
     index: PackageIndex, module: ParsedModule, definition: Definition, error: str = ""
-) -> Definition | None:
-    """A subclass whose `forward` takes what the class takes packed, item by item; None if it takes nothing packed.
+) -> Iterator[Definition]:
+    """Subclasses whose `forward` takes what the class takes packed, item by item; none if it takes nothing packed.
 
     `error`: of a call with a tensor; where a part of the module unpacks what it is handed, it says how many items.
     """
+    uses = _packed_uses(index, definition, module, error)
+    is_open = any(item.is_open and item.count == ITEMS and not (item.names or item.keys) for item in uses.values())
+    for count in (ITEMS, *OTHER_ITEMS) if is_open else (0,) if uses else ():
+        for item in uses.values():
+            item.count = count if item.is_open and item.count else item.count
+        yield _subclass(index, module, definition, uses, count)
+
+
+def _packed_uses(index: PackageIndex, definition: Definition, module: ParsedModule, error: str) -> dict[str, _Uses]:
+    """How `forward` uses its inputs, if it takes one of them packed; else nothing."""
     forward = find_method(index, definition, "forward")
     if forward is None or forward.args.kwonlyargs or forward.args.posonlyargs:
-        return None
+        return {}
     required = [item.arg for item in forward.args.args[1 : len(forward.args.args) - len(forward.args.defaults)]]
     uses = {name: _uses(forward, name) for name in required}
     if forward.args.vararg is not None and not forward.args.defaults:
@@ -63,8 +76,13 @@ def unpack_inputs(
         elif item.handed_on and not _is_packed(item):
             item.count = int(stated[1]) if stated else item.count
             item.attributes = dict.fromkeys(_read_with(module, lacking[1])) if lacking else {}
-    if not any(_is_packed(item) for item in uses.values()):
-        return None
+    return uses if any(_is_packed(item) for item in uses.values()) else {}
+
+
+def _subclass(
+    index: PackageIndex, module: ParsedModule, definition: Definition, uses: dict[str, _Uses], number: int
+) -> Definition:
+    """The subclass; `number` tells several of one class apart."""
     taken: list[str] = []
     given: list[str] = []
     for name, item in uses.items():
@@ -84,7 +102,7 @@ def unpack_inputs(
         f"class {own}{SUFFIX}({own}):",
     ]
     lines += [f"    def forward(self, {', '.join(taken)}):", f"        return super().forward({', '.join(given)})", ""]
-    made = parse_module(f"{module.name}{SUFFIX}_{own}", module.path, "\n".join(lines))
+    made = parse_module(f"{module.name}{SUFFIX}_{own}_{number}", module.path, "\n".join(lines))
     index.add(made)
     return made.classes()[0]
 
@@ -132,6 +150,9 @@ def _uses(forward: ast.FunctionDef, name: str) -> _Uses:
                 known.add(node.value)
                 found.keys |= {key: None} if isinstance(key, str) else {}
                 found.count = max(found.count, key + 1) if isinstance(key, int) else found.count
+            elif isinstance(node.slice, (ast.Name, ast.BinOp, ast.UnaryOp, ast.Attribute, ast.Slice)):
+                known.add(node.value)  # as the levels of a pyramid
+                found.count = max(found.count, ITEMS)
         elif isinstance(node, ast.Attribute) and _is_read(node.value, name) and node.attr not in OF_TENSORS | called:
             known.add(node.value)
             found.attributes[node.attr] = None
@@ -154,6 +175,7 @@ def _uses(forward: ast.FunctionDef, name: str) -> _Uses:
             elif held and function in ITERATING | UNTYPED:
                 known.update(held)
                 found.count = max(found.count, ITEMS if function in ITERATING else 0)
+                found.is_open = found.is_open or function == "len"
     found.is_other = any(_is_read(node, name) and node not in known for node in nodes)
     return found
 

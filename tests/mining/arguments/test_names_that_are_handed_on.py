@@ -6,6 +6,7 @@ from test_evidence_of_errors import module
 
 from musadata.mining.arguments.options import find_options
 from musadata.mining.reading.handed_names import handed_names
+from musadata.mining.search import search_and_prune
 
 PADDED = """
 class Padded(nn.Module):
@@ -109,3 +110,38 @@ def test_sides_of_an_image_are_what_a_view_or_an_assertion_says():
         found = search(body)
         assert "reason" not in found, found
         run(body, found)
+
+
+def test_a_wrapper_takes_what_its_part_must_be_given():
+    inner = "class Inner(nn.Module):\n    def __init__(self, dim, out, bias=True):\n        super().__init__()\n"
+    inner += "        self.l = nn.Linear(dim, out, bias)\n\n    def forward(self, x):\n        return self.l(x)\n\n"
+    body = inner + module(
+        "        self.part = Inner(*args, **kwargs)", "        return self.part(x)", ", *args, **kwargs"
+    )
+    found = search_and_prune(f"import torch\nfrom torch import nn\n\n\n{body}", "Net", [], "salt")
+    assert len(found["init"]) == 2
+    assert "def __init__(self, dim, out, **kwargs)" in found["definitions"]
+
+
+def test_modules_in_a_list_are_modules():
+    constructor = "        self.parts = nn.ModuleList()\n        self.parts.extend(parts)"
+    found = search(module(constructor, "        return [part(x) for part in self.parts]", ", parts"))
+    assert found["init"][0].startswith("[nn.Linear(")
+
+
+@pytest.mark.parametrize("check", ["x.shape[-1] == 3", "(x >= 0).all(), 'inputs must be >= 0'"])
+def test_an_input_is_what_an_assertion_says(check):
+    body = module("        self.w = nn.Parameter(torch.ones(1))", f"        assert {check}\n        return x * self.w")
+    found = search(body)
+    assert "reason" not in found, found
+    run(body, found)
+
+
+def test_a_large_network_of_an_example_is_made_smaller():
+    constructor = "        self.parts = nn.Sequential(*[nn.Linear(dim, dim) for _ in range(depth)])\n"
+    constructor += "        self.size = img_size"
+    forward = "        b, c, t, h, w = x.shape\n        assert h == self.size\n        return self.parts(x)"
+    example = {"init": ["1792", "12", "224"], "init_keywords": [], "inputs": [], "input_keywords": []}
+    found = search(module(constructor, forward, ", dim, depth, img_size"), [{**example, "evidence": "construction"}])
+    assert "reason" not in found, found
+    assert int(found["init"][1]) == 2

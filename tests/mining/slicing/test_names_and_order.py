@@ -1,10 +1,12 @@
 """The meaning of names in parts of functions, and the order of definitions that refer to each other."""
 
+import pytest
 import torch
 from test_slicing import cut, run
 
 from musadata.mining.reading.parsing import parse_module
 from musadata.mining.slicing.definition_index import PackageIndex
+from musadata.mining.slicing.imports import forbidden_imports
 from musadata.mining.slicing.renaming import rename_text
 from musadata.sources.trees import MemoryTree
 
@@ -65,9 +67,7 @@ def test_what_a_package_beside_the_tree_does_not_bind_is_imported_by_its_name():
 
 def test_the_error_of_an_import_that_failed_has_a_name():
     text = "from torch import nn\ntry:\n    import nowhere\nexcept (ImportError, OSError) as e:\n    WHY = e\n"
-    text += (
-        "    nowhere = None\n\nclass Net(nn.Module):\n    def forward(self, x):\n        assert nowhere is None, WHY\n"
-    )
+    text += "    nowhere = None\n\nclass Net(nn.Module):\n    def forward(self, x):\n        assert nowhere is None\n"
     text += "        if nowhere is not None:\n            return x, WHY\n        return x + (WHY is not None)\n"
     written = cut({"net.py": text}, "net.py", "Net")
     assert run(written)["Model"]()(2) == 3
@@ -79,3 +79,26 @@ def test_a_module_that_is_in_no_file_is_known_however_many_files_were_read():
     for number in range(9):
         index.module(f"m{number}")
     assert index.member("made", "X") is not None
+
+
+USER = "from torch import nn\nfrom {place} import scaled\n\nclass Net(nn.Module):\n    def forward(self, x):\n"
+USER += "        return scaled(x)\n"
+SCALED = b"def scaled(x):\n    return x * 3\n"
+
+
+@pytest.mark.parametrize(
+    ("place", "found"),
+    [
+        ("helpers", "code/tools/helpers.py"),  # in a folder that a script adds to its path
+        ("tools", "code/tools/tools.py"),  # beside a package of that name
+        ("code.net.parts", "code/tools/helpers.py"),  # where it is no more
+    ],
+)
+def test_names_are_found_where_no_import_leads(place, found):
+    files = {"code/net/net.py": USER.format(place=place), found: SCALED.decode(), "code/tools/__init__.py": ""}
+    assert run(cut(files, "code/net/net.py", "Net"))["Model"]()(2) == 6
+
+
+def test_of_several_definitions_of_a_name_that_has_moved_none_is_taken():
+    files = {"pkg/net.py": USER.format(place="pkg.parts"), "pkg/a.py": SCALED.decode(), "pkg/b.py": SCALED.decode()}
+    assert forbidden_imports(cut(files, "pkg/net.py", "Net"))

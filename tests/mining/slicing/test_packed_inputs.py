@@ -28,7 +28,7 @@ def unpacked(parameters: str, body: str, error: str = "") -> str | None:
     text = NET.format(parameters=parameters, body=body)
     slicer = Slicer(PackageIndex(MemoryTree({"pkg/net.py": text.encode()})))
     module = slicer.index.parse("pkg/net.py")
-    made = unpack_inputs(slicer.index, module, slicer.module_classes(module)[0], error)
+    made = next(unpack_inputs(slicer.index, module, slicer.module_classes(module)[0], error), None)
     return None if made is None else write_slice(slicer, made)[0]
 
 
@@ -57,6 +57,15 @@ def test_a_list_of_any_length_gets_three_items():
     assert float(run(unpacked("maps", "return sum(m.mean() for m in maps)"))["Model"]()(*torch.eye(3))) == 1.0
 
 
+def test_levels_that_a_loop_indexes_are_items_and_as_many_as_the_code_asks_for():
+    body = "assert len(maps) == 4; return sum(maps[i] * maps[-1] for i in range(len(maps) - 1))"
+    slicer = Slicer(PackageIndex(MemoryTree({"pkg/net.py": NET.format(parameters="maps", body=body).encode()})))
+    module = slicer.index.parse("pkg/net.py")
+    made = [write_slice(slicer, item)[0] for item in unpack_inputs(slicer.index, module, module.classes()[0])]
+    assert [text.count("maps4") > 0 for text in made] == [False, False, True]
+    assert float(run(made[2])["Model"]()(*map(torch.tensor, (1.0, 2.0, 3.0, 4.0)))) == 24.0
+
+
 def test_what_is_joined_to_a_list_is_one():
     text = unpacked("x, y", "return sum(m.mean() for m in [y] + x)")
     assert "def forward(self, x1, x2, x3, y)" in text
@@ -78,7 +87,7 @@ def test_what_a_part_reads_of_an_object_is_known_from_its_file():
     slicer = Slicer(PackageIndex(MemoryTree({"net.py": f"from torch import nn\n\n{part}{net}".encode()})))
     module = slicer.index.parse("net.py")
     error = "AttributeError: 'Tensor' object has no attribute 'left'"
-    text = write_slice(slicer, unpack_inputs(slicer.index, module, slicer.module_classes(module)[1], error))[0]
+    text = write_slice(slicer, next(unpack_inputs(slicer.index, module, slicer.module_classes(module)[1], error)))[0]
     assert float(run(text)["Model"]()(torch.tensor(3.0), torch.tensor(1.0))) == 2.0
 
 
@@ -87,7 +96,7 @@ def test_the_forward_of_a_base_class_tells_what_is_packed():
     text = f"from torch import nn\n\n{base}class Net(Base):\n    pass\n"
     slicer = Slicer(PackageIndex(MemoryTree({"net.py": text.encode()})))
     module = slicer.index.parse("net.py")
-    made = unpack_inputs(slicer.index, module, slicer.module_classes(module)[1])
+    made = next(unpack_inputs(slicer.index, module, slicer.module_classes(module)[1]), None)
     assert "def forward(self, x1, x2)" in write_slice(slicer, made)[0]
 
 

@@ -28,6 +28,7 @@ NUMBERS = ("8", "1", "0")
 LONGER = re.compile(r"must match the size of tensor b \(\d+\) at non-singleton dimension [234]")
 USUAL = (1, 2, 3, 4, 8, 5, 16)
 MAX_OF_ASSERTION = 8  # values tried for one parameter
+ASSERTED = re.compile(r"\b(\w+)\.(?:size\(|shape\[)(-?\d)[)\]] == (\d+)")
 SIDES = (32, 64, 16, 8, 4, 2, 1)
 INPUT = (5, 18, 24)
 
@@ -87,6 +88,14 @@ def _satisfy(attempt: Attempt, line: str, known: Parameters) -> Iterator[Attempt
     for place, (item, text) in enumerate(zip(known.init, attempt.init, strict=False)):
         if item.name in words:
             yield from (_with_init(attempt, place, other) for other in asserted_values(line, item.name, text, others))
+    for name, dim, size in ASSERTED.findall(line):
+        for number, item in enumerate(known.forward[: len(attempt.draws)]):
+            draw = attempt.draws[number]
+            if name == item.name and -len(draw.shape) <= int(dim) < len(draw.shape):
+                sizes = list(draw.shape)
+                sizes[int(dim)] = int(size)
+                changed = replace(draw, shape=tuple(sizes))
+                yield replace(attempt, draws=(*attempt.draws[:number], changed, *attempt.draws[number + 1 :]))
     for number, draw in enumerate(attempt.draws):
         if re.search(r"shape|size|\b[HhWw]\b", line) and len(draw.shape) > 3:  # of an image, or of what is left of it
             for side in dict.fromkeys([draw.shape[-1], *SIDES]):

@@ -23,7 +23,11 @@ WANTS_INTEGERS = re.compile(
 )
 WANTS_FLOATS = re.compile(r"not implemented for 'Long'|expected.*Float|must be floating|can only be .*floating", re.I)
 AXIS_REFUSED = re.compile(r"Dimension out of range \(expected to be in range of \[-?\d+, -?\d+\], but got (\d{2,})\)")
-WANTS_SHARES = re.compile(r"between 0 and 1|index out of range in self|input value should be", re.I)
+WANTS_SHARES = re.compile(
+    r"between 0 and 1|index out of range in self|input value should be|must be (>=? ?0|positive)|non-?negative"
+    r"|values <0",
+    re.I,
+)
 ABSENT_FIELD = re.compile(r"SimpleNamespace' object has no attribute '(\w+)'")
 ABSENT_KEY = re.compile(r"^KeyError: '(\w+)'")
 DIVIDE = re.compile(r"divisible|invalid for input of size|must be a multiple|%")
@@ -47,6 +51,7 @@ SHORTCUT = re.compile(
 WHOLE_WANTED = re.compile(r"integer|'int'|tuple of ints|int,|type\(s\) for (?:&|\||<<|>>)")
 COUNTS = (1, 3, 4, 5, 8, 16, 32)  # of items in a sequence
 IMAGE_SIDE = 32
+MODULES_WANTED = re.compile(r"is not a Module subclass|ModuleList.extend should be called")
 MODULE_WANTED = re.compile(r"not callable|is not a Module subclass|has no attribute")
 
 
@@ -256,6 +261,8 @@ def _share(draw: Draw) -> Draw:
 
 def _other_expressions(text: str, error: str) -> Iterator[str]:
     """What may be wanted in place of an argument, by what it is now."""
+    if MODULES_WANTED.search(error) and text[:1] in "([0123456789":
+        yield "[nn.Linear(24, 24), nn.ReLU()]"
     if not text.startswith(("nn.", "SimpleNamespace")):
         yield from (repr(found) for found in _stated_options(error) if repr(found) != text)
     if _wants_tensor(error) and re.match(r"[\dTF(]", text):
