@@ -161,7 +161,7 @@ def _search_further(
     source: str, examples: list[dict[str, Any]], salt: str, hints: Hints, *, as_shown: bool = False
 ) -> tuple[dict[str, Any], Attempt | None, Result]:
     """What `_search` returns, and the failure that came furthest in the code."""
-    runner = AttemptRunner(source, MAX_TRIES)
+    runner = AttemptRunner(source, MAX_TRIES // 2 if hints.get("", {}).get("halved") else MAX_TRIES)
     try:
         model = runner.load()
     except Exception as error:

@@ -6,6 +6,7 @@ The slice is found with `ast` alone, on unchanged files; `rewriting` then writes
 import ast
 import builtins
 from collections import Counter
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from musadata.errors import Rejection
@@ -20,6 +21,7 @@ from musadata.mining.slicing.members import Member
 from musadata.mining.slicing.naming import Names
 from musadata.mining.slicing.resolving import WITHOUT_FORWARD, Resolver, Use, follow_chain
 from musadata.mining.slicing.settings import Settings
+from musadata.mining.slicing.typed_dictionaries import TypedDictionaries
 
 MAX_DEFINITIONS = 200  # a larger slice is a program, not a module
 MAX_LINES = 5000
@@ -72,7 +74,9 @@ class Slicer:
         self.callers = Callers(index)
         self.configurations = Configurations(index)
         self.settings = Settings(index)
+        self.typed = TypedDictionaries(index)
         self.fitting = FittingModules(index, self.is_module_class)
+        self._sliceable: dict[tuple[str, int], bool] = {}
 
     def module_classes(self, module: ParsedModule) -> list[Definition]:
         """The classes of a file that are `nn.Module`s with a `forward` of their own or inherited, in order."""
@@ -85,23 +89,51 @@ class Slicer:
     def module_of(self, definition: Definition) -> ParsedModule:
         return self.resolver.module_of(definition)
 
-    def slice(self, root: Definition) -> Slice:
+    def slice(self, root: Definition, built: Collection[Definition] | None = None) -> Slice:
         """Every definition that `root` needs, with the statements that change these where they can be had.
+
+        Args:
+            built: what a registry is to build as well, with all that dictionaries in the code name; None if nothing is.
 
         Raises:
             Unsliceable: it needs a package that references may not import, too much code, or an unbound name.
         """
         try:
-            return self._slice(root, changes=True)
+            return self._slice(root, built, changes=True)
         except Unsliceable:
-            return self._slice(root, changes=False)
+            return self._slice(root, built, changes=False)
 
-    def _slice(self, root: Definition, *, changes: bool) -> Slice:
+    def _slice(self, root: Definition, built: Collection[Definition] | None, *, changes: bool) -> Slice:
         overridden: dict[tuple[str, int], frozenset[str]] = {}
         self._collect_overridden(root, frozenset(), overridden)
-        cut = _Cut(self.resolver, root, overridden, changes=changes)
-        found = cut.run()
-        return _Cut(self.resolver, root, {}, changes=changes).run() if cut.uses_elsewhere() else found
+
+        def cut(overridden: dict[tuple[str, int], frozenset[str]]) -> _Cut:
+            named = self._named if built is not None else _nothing
+            return _Cut(self.resolver, root, overridden, built or (), named, changes=changes)
+
+        first = cut(overridden)
+        found = first.run()
+        return cut({}).run() if first.uses_elsewhere() else found
+
+    def names_built(self, root: Definition) -> bool:
+        """Whether dictionaries in the code that `root` needs name what registries hold."""
+        nodes = tuple(piece.definition.node for piece in self.slice(root).pieces)
+        return bool(self._named(nodes))
+
+    def _named(self, nodes: tuple[ast.AST, ...]) -> list[Definition]:
+        """What registries hold of what dictionaries in code name, if it can be cut out itself."""
+        return [item for item in self.typed.named(nodes) if self._is_sliceable(item)]
+
+    def _is_sliceable(self, definition: Definition) -> bool:
+        if not definition.is_class:
+            return True
+        if definition.key not in self._sliceable:
+            try:
+                self.slice(definition)
+                self._sliceable[definition.key] = True
+            except Unsliceable:
+                self._sliceable[definition.key] = False
+        return self._sliceable[definition.key]
 
     def _collect_overridden(
         self, definition: Definition, below: frozenset[str], found: dict[tuple[str, int], frozenset[str]]
@@ -117,6 +149,10 @@ class Slicer:
             if meaning.key not in found:
                 found[meaning.key] = below
                 self._collect_overridden(meaning, below, found)
+
+
+def _nothing(nodes: tuple[ast.AST, ...]) -> list[Definition]:
+    return []
 
 
 def _bound_inside(nodes: tuple[ast.AST, ...]) -> frozenset[str]:
@@ -146,6 +182,8 @@ class _Cut:
         resolver: Resolver,
         root: Definition,
         overridden: dict[tuple[str, int], frozenset[str]],
+        built: Collection[Definition],
+        named: Callable[[tuple[ast.AST, ...]], list[Definition]],
         *,
         changes: bool,
     ):
@@ -158,9 +196,12 @@ class _Cut:
         self._unbound: dict[str, str] = {}
         self._root = root
         self._overridden = overridden
+        self._built = built
+        self._named = named
 
     def run(self) -> Slice:
         root = self._include(self._root)
+        self._build(root, self._built)
         while self._add_needed_members() or (self._with_changes and self._add_changes()):
             pass
         return Slice(self._ordered(root), self._names, root, self._unbound)
@@ -291,6 +332,15 @@ class _Cut:
                 if use.hard or use.absent:
                     raise Unsliceable("needs_package" if use.absent else "unresolved_name", use.root)
                 self._unbound[use.root] = "unresolved_name"
+
+        self._build(piece, self._named(nodes))
+
+    def _build(self, piece: Piece, definitions: Iterable[Definition]) -> None:
+        """Include what a registry builds when a piece runs."""
+        for definition in definitions:
+            if definition.key not in (self._root.key, piece.definition.key):
+                self._include(definition)
+                piece.calls.add(definition.key)
 
     def _write(self, piece: Piece, use: Use, meaning: Meaning, bound: frozenset[str]) -> str:
         if use.definition is not None and use.definition.key == self._root.key:

@@ -10,16 +10,21 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from musadata.mining.reading.dotted_names import last_name
+from musadata.mining.reading.dotted_names import dotted_name, last_name
 from musadata.mining.reading.parsing import Definition, ParsedModule, bound_names
-from musadata.mining.slicing.constructors import find_constructor
-from musadata.mining.slicing.definition_index import PackageIndex, module_name
+from musadata.mining.slicing.constructors import MAX_BASES, find_constructor, own_method
+from musadata.mining.slicing.definition_index import PackageIndex, base_names, module_name
+from musadata.mining.slicing.resolving import follow_chain
+from musadata.sources.dependencies import PLACE
 from musadata.sources.protocol import UnreadableFile
 from musadata.sources.trees import decode_source
 
 CONFIGS = re.compile(
     r"^\w*(config|configs|cfgs?|args|opt|opts|hparams?|hps?|params|conf|options|settings|flags|flgs|FLAGS)$"
 )
+DECLARED = "config_class"  # the attribute of a class that names the class of its configuration
+LAYERS = re.compile(r"layer(s|$)|depth|blocks")  # arguments that count layers
+LARGE = 128  # sizes from which on they are made smaller
 MAX_FILES = 500  # read in search of configurations, in one tree
 WORDS = r"(?:config|cfg|arg|opt|hparam|hp|param|conf|setting|flag)\w*"
 DEFINED = re.compile(
@@ -51,9 +56,14 @@ class Configurations:
         """For each argument of a constructor that is named like a configuration: one that sets all that is read.
 
         An argument of which the class reads nothing is handed on: then it is what the other classes of the file read.
+        A class that declares the class of its configuration (`config_class = BertConfig`) gets a small one of these.
         """
         made: dict[str, Configuration] = {}
         for name in [name for name in find_constructor(self._index, definition).names if CONFIGS.match(name)]:
+            declared = self._declared(definition, name)
+            if declared is not None:
+                made[name] = declared
+                continue
             read = _reads(definition.node, name)
             if not any(read):
                 reads = [_reads(item.node, name) for item in module.classes()]
@@ -61,6 +71,43 @@ class Configurations:
             fitting = [item for item in self._all() if _sets(item, *read)] if any(read) else []
             made |= {name: fitting[0]} if fitting else {}
         return made
+
+    def _declared(self, definition: Definition, name: str) -> Configuration | None:
+        """A small configuration of the class that a class declares, or that annotates its argument."""
+        kind = self._annotated(definition, name) or self._class_attribute(definition)
+        node = kind.node if kind is not None else None
+        if kind is None or not isinstance(node, ast.ClassDef):
+            return None
+        arguments = _arguments_of(node)
+        if arguments is None or _needs_some(arguments):
+            return None
+        place = kind.module.removeprefix(f"{PLACE}.")
+        text = f"{node.name}({', '.join(f'{item}={size}' for item, size in small_sizes(arguments).items())})"
+        return Configuration(text, f"from {place} import {node.name}", frozenset())
+
+    def _annotated(self, definition: Definition, name: str) -> Definition | None:
+        method = own_method(definition.node, "__init__")
+        stated = [item.annotation for item in method.args.args if item.arg == name] if method is not None else []
+        return self._class_named(definition, stated[0]) if stated and stated[0] is not None else None
+
+    def _class_attribute(self, definition: Definition, depth: int = 0) -> Definition | None:
+        """What `config_class` of a class or of one of its base classes is."""
+        node, module = definition.node, self._index.module(definition.module)
+        if not isinstance(node, ast.ClassDef) or module is None or depth > MAX_BASES:
+            return None
+        stated = [
+            item.value for item in node.body if isinstance(item, ast.Assign) and [*bound_names(item)] == [DECLARED]
+        ]
+        found = self._class_named(definition, stated[-1]) if stated else None
+        above = (follow_chain(self._index, module, base)[0] for base in base_names(node))
+        inherited = (self._class_attribute(item, depth + 1) for item in above if isinstance(item, Definition))
+        return found or next((item for item in inherited if item is not None), None)
+
+    def _class_named(self, definition: Definition, node: ast.expr) -> Definition | None:
+        """The class that an expression beside a definition names."""
+        module, name = self._index.module(definition.module), dotted_name(node)
+        meaning = follow_chain(self._index, module, name)[0] if name and module is not None else None
+        return meaning if isinstance(meaning, Definition) and meaning.is_class else None
 
     def _all(self) -> list[Configuration]:
         if self._found is None:
@@ -70,6 +117,37 @@ class Configurations:
                     if DEFINED.search(decode_source(self._index.tree.read(path))):
                         self._found += _configurations(self._index.parse(path), module_name(path))
         return self._found
+
+
+def small_sizes(arguments: ast.arguments) -> dict[str, int]:
+    """The sizes among defaults that are too large for a task, made smaller alike: widths of heads stay whole."""
+    named = [*arguments.posonlyargs, *arguments.args][1:]
+    pairs = [
+        *zip(reversed(named), reversed(arguments.defaults), strict=False),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    ]
+    found: dict[str, int] = {}
+    for item, default in pairs:
+        value = default.value if isinstance(default, ast.Constant) and type(default.value) is int else 0
+        if LAYERS.search(item.arg):
+            size = min(value, 2)
+        elif "head" in item.arg and value >= 8:
+            size = value // 4
+        elif value >= LARGE:
+            size = value // 16 if value % 16 == 0 else max(12, value // 16 // 12 * 12)
+        else:
+            size = value
+        found |= {item.arg: size} if size != value else {}
+    return dict(reversed(found.items()))
+
+
+def _arguments_of(node: ast.ClassDef) -> ast.arguments | None:
+    method = own_method(node, "__init__")
+    return method.args if method is not None else None
+
+
+def _needs_some(arguments: ast.arguments) -> bool:
+    return len(arguments.args) - 1 > len(arguments.defaults) or None in arguments.kw_defaults
 
 
 def _reads(owner: ast.AST, name: str) -> tuple[set[str], set[str]]:
@@ -131,10 +209,10 @@ def _attributes_of(node: ast.ClassDef) -> frozenset[str]:
     methods = {item.name: item for item in node.body if isinstance(item, ast.FunctionDef)}
     fields = [item for item in node.body if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)]
     is_dataclass = any("dataclass" in ast.unparse(item) for item in node.decorator_list)
-    arguments = methods["__init__"].args if "__init__" in methods else None
+    arguments = _arguments_of(node)
     needed = is_dataclass and any(item.value is None for item in fields)
     if arguments is not None:
-        needed = len(arguments.args) - 1 > len(arguments.defaults) or None in arguments.kw_defaults
+        needed = _needs_some(arguments)
     bases = {ast.unparse(base) for base in node.bases}
     inherits = arguments is None and not bases <= PLAIN_BASES  # a constructor, perhaps
     if needed or inherits or any("Module" in base for base in bases):

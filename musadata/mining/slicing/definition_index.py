@@ -147,7 +147,8 @@ class PackageIndex:
             return None
         installed = f"{PLACE}.{module}" if self.has_module(f"{PLACE}.{module}") else None
         if importer.startswith(f"{PLACE}."):
-            return installed or (module if top == PLACE and self.has_module(module) else None)
+            is_beside = top == PLACE or self.is_stand_in(module)
+            return installed or (module if is_beside and self.has_module(module) else None)
         if self.has_module(module):
             return module
         parts = importer.split(".")[:-1]

@@ -3,7 +3,7 @@
 import ast
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -36,6 +36,7 @@ LIMITS = Limits(seconds=30.0, memory_mb=4096)  # a last resort: the search is bo
 WITHOUT_ARGUMENTS = frozenset(
     {"needs_package", "unresolved_name", "import_fails", "broken_code", "undefined_attribute"}
 )
+CONFIGURED = frozenset({"needs_configuration", "init_fails"})  # losses of what may be built by a registry
 MODULE_HINT = re.compile(r"\bclass\s+\w+\s*\(")
 
 
@@ -86,6 +87,12 @@ def draft_class(
     for unpacked in unpack_inputs(slicer.index, module, definition, first.detail):
         with suppress(Rejection):
             return _draft_variant(source, slicer, definition, unpacked, constructions.plain, sandbox)
+    if first.reason in CONFIGURED:
+        try:
+            return _from_dictionaries(source, slicer, definition, shown, sandbox)
+        except Rejection as error:
+            if error.reason not in (*CONFIGURED, "search_fails", "slice_too_large"):
+                return reject_draft(error.reason, error.detail, where)  # it is made as the tree makes it
     fitting = slicer.configurations.arguments(module, definition)
     for made, example in configured(slicer.index, module, definition, fitting, constructions.mined):
         try:
@@ -116,6 +123,22 @@ def draft_class(
     return refused
 
 
+def _from_dictionaries(
+    source: CodeSource, slicer: Slicer, definition: Definition, shown: Sequence[Example], sandbox: Caller
+) -> Draft:
+    """The draft of a class whose arguments are dictionaries, from which a registry builds what they name.
+
+    Raises:
+        Rejection: the tree shows no such arguments, or none of them works.
+    """
+    typed = slicer.typed.examples(definition, slicer.settings.values)
+    built = [item for example in typed for item in slicer.typed.of_example(example)]
+    if not typed and not slicer.names_built(definition):
+        raise Rejection("search_fails", "no dictionary names a class")
+    examples = [*typed, *shown][:MAX_EXAMPLES]
+    return _draft_variant(source, slicer, definition, definition, examples, sandbox, guessed=not typed, built=built)
+
+
 def _draft_variant(
     source: CodeSource,
     slicer: Slicer,
@@ -125,16 +148,19 @@ def _draft_variant(
     sandbox: Caller,
     *,
     guessed: bool = True,
+    built: Collection[Definition] | None = None,
 ) -> Draft:
     """The draft of a class, made from the class itself or from a subclass that fixes some arguments.
 
-    `guessed`: try guesses at the arguments after the examples.
+    Args:
+        guessed: try guesses at the arguments after the examples.
+        built: see `Slicer.slice`.
     """
     name, module = definition.names[0], slicer.module_of(definition)
-    definitions, cut = write_slice(slicer, variant, may_import_all=True)
+    definitions, cut = write_slice(slicer, variant, may_import_all=True, built=built)
     search = "musadata.mining.search:search_and_prune"
     hints = constructor_hints(slicer.index, cut, slicer.settings, definitions)
-    hints[TREE]["guessed"] = guessed
+    hints[TREE] |= {"guessed": guessed, "halved": built is not None}
     try:
         found = find_arguments(sandbox, search, definitions, name, examples, f"{source.seed}/{name}", hints)
     except Rejection as error:
@@ -160,7 +186,13 @@ def rejecting_unwritable() -> Iterator[None]:
         raise Unsliceable("unwritable", f"{type(error).__name__}: {error}"[:200]) from error
 
 
-def write_slice(slicer: Slicer, definition: Definition, *, may_import_all: bool = False) -> tuple[str, Slice]:
+def write_slice(
+    slicer: Slicer,
+    definition: Definition,
+    *,
+    may_import_all: bool = False,
+    built: Collection[Definition] | None = None,
+) -> tuple[str, Slice]:
     """The text of a class with all the Python code that it needs, and its slice.
 
     `may_import_all`: the text may import packages that references may not import, and name what nothing binds; code
@@ -170,7 +202,7 @@ def write_slice(slicer: Slicer, definition: Definition, *, may_import_all: bool 
         Unsliceable: it needs something that a reference may not have, or cannot be written.
     """
     with rejecting_unwritable():
-        cut = slicer.slice(definition)
+        cut = slicer.slice(definition, built)
         parsed = {piece.definition.module: slicer.module_of(piece.definition) for piece in cut.pieces}
         text = write_definitions(cut, parsed)
         compile(text, "<slice>", "exec", dont_inherit=True)

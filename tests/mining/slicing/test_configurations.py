@@ -119,3 +119,54 @@ def test_the_other_arguments_of_a_configured_class_are_those_of_an_example():
         for item, _ in configured(slicer.index, module, outer, slicer.configurations.arguments(module, outer), mined)
     ]
     assert run(write_slice(slicer, made[0])[0])["Model"]().linear.weight.shape == (12, 7)
+
+
+DECLARING = """
+from torch import nn
+from model.config import NetConfig
+
+class Pretrained(nn.Module):
+    config_class = NetConfig
+
+    def __init__(self, config):
+        super().__init__()
+        if not isinstance(config, NetConfig):
+            raise ValueError("should be an instance of class NetConfig")
+
+class Net(Pretrained):
+    def __init__(self, config):
+        super().__init__(config)
+        wide, count = config.hidden_size, config.num_hidden_layers
+        self.layers = nn.Sequential(*[nn.Linear(wide, wide) for _ in range(count)])
+        self.heads = wide // config.num_heads
+
+    def forward(self, x):
+        return self.layers(x)
+"""
+DECLARED = """
+class BaseConfig:
+    def __init__(self, **kwargs):
+        self.num_labels = kwargs.pop("num_labels", 2)
+
+class NetConfig(BaseConfig):
+    def __init__(self, vocab=30522, hidden_size=768, num_hidden_layers=12, num_heads=12, rate=0.1, **kwargs):
+        super().__init__(**kwargs)
+        self.hidden_size, self.num_heads = hidden_size, num_heads
+        self.num_hidden_layers = num_hidden_layers
+"""
+
+
+def test_a_class_gets_a_small_configuration_of_the_class_that_it_declares():
+    annotated = DECLARING.replace("    config_class = NetConfig\n", "").replace("Net(Pretrained", "Other(Pretrained")
+    annotated = annotated.replace("(self, config):", "(self, config: NetConfig):")
+    files = {"model/config.py": DECLARED, "model/net.py": DECLARING, "model/other.py": annotated}
+    slicer = Slicer(PackageIndex(MemoryTree({path: item.encode() for path, item in files.items()})))
+    for path in ("model/net.py", "model/other.py"):
+        module = slicer.index.parse(path)
+        [_, net] = [item for item in module.classes() if slicer.resolver.lineage(item).is_module]
+        found = slicer.configurations.arguments(module, net)
+        [text] = [item.text for item in found.values()]
+        assert text == "NetConfig(vocab=1896, hidden_size=48, num_hidden_layers=2, num_heads=3)"
+        [(made, _)] = configured(slicer.index, module, net, found)
+        model = run(write_slice(slicer, made)[0])["Model"]()
+        assert len(model.layers) == 2 and model.heads == 16
