@@ -4,7 +4,7 @@ import ast
 import contextlib
 import random
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from musadata.mining.pruning.execution_watch import Log, instrument
 from musadata.mining.pruning.idle_classes import without_idle_classes
 from musadata.mining.pruning.idle_methods import watch_entries, without_idle_methods, without_unread_properties
 from musadata.mining.pruning.mentions import WORD
+from musadata.mining.pruning.registries import Registries
 from musadata.mining.pruning.structure import paths_of
 from musadata.mining.pruning.survey import Survey, defined_names
 from musadata.mining.pruning.unused import drop_unused
@@ -30,6 +31,7 @@ from musadata.mining.reading.parsing import first_line
 
 MAX_TRIALS = 80  # of references without some registrations and the like, first all of them, then halves
 MAX_PASSES = 2  # after the first: what a function returns in every case decides on what its caller does
+MAX_REGISTRIES = 4  # that are tried one by one, where not all of them can be tables
 MAX_SETS = 3  # of inputs, the reference's own included
 _FILE = "<pruned>"
 
@@ -104,6 +106,7 @@ def prune_and_prove(source: str, attempt: Attempt) -> Pruned:
     try:
         with gc_frozen(len(source)):
             found = _pruned(_without_idle_classes(_without_idle_changes(source, attempt), attempt), attempt)
+            found = _without_registries(found)
             for _ in range(MAX_PASSES if found.source != source else 0):
                 before, found = found, _pruned(found.source, found.attempt)
                 if found == before:
@@ -128,6 +131,22 @@ def _without_idle_changes(source: str, attempt: Attempt) -> str:
         elif len(part) > 1:
             waiting += [part[: len(part) // 2], part[len(part) // 2 :]]
     return _without_lines(source, dropped)
+
+
+def _without_registries(pruned: Pruned) -> Pruned:
+    """The reference with tables in place of its registries: of all of them, or of those that allow it."""
+    registries = Registries(ast.parse(pruned.source))
+    sets = [pruned.attempt, *other_shapes(pruned.attempt)][:MAX_SETS]
+    if not registries.possible:
+        return pruned
+    seen = behaviour(pruned.source, pruned.attempt, sets, prepare=registries.watch)
+    names = list(registries.tables)
+    for chosen in [names, *([name] for name in names[: MAX_REGISTRIES if len(names) > 1 else 0])]:
+        text = registries.replaced(pruned.source, chosen)
+        candidate = replace(pruned, source=text)
+        if text != pruned.source and _behaves(candidate, sets, seen):
+            return candidate
+    return pruned
 
 
 def _without_idle_classes(source: str, attempt: Attempt) -> str:
@@ -210,13 +229,24 @@ def _entered_alike(candidate: Pruned, sets: Sequence[Attempt], seen: "Behaviour"
         return entered if _behaves(candidate, sets, seen) else None
 
 
-def behaviour(source: str, attempt: Attempt, sets: Sequence[Attempt], log: Log | None = None) -> Behaviour:
-    """Construct a reference and run it on every set of inputs."""
+def behaviour(
+    source: str,
+    attempt: Attempt,
+    sets: Sequence[Attempt],
+    log: Log | None = None,
+    prepare: Callable[[dict[str, Any]], None] | None = None,
+) -> Behaviour:
+    """Construct a reference and run it on every set of inputs.
+
+    `prepare`: what is done with the names that it binds before it is constructed.
+    """
     space: dict[str, Any] = {"__name__": MINED, **(log.space() if log else {})}
     with warnings.catch_warnings(), torch.no_grad(), torch.random.fork_rng(devices=[]):
         warnings.simplefilter("ignore")
         with absent_packages(source):
             exec(compile(source, _FILE, "exec", dont_inherit=True), space)
+        if prepare is not None:
+            prepare(space)
         _seed(0)
         model = space["Model"](*[eval(text, {**HELPERS, **space}) for text in attempt.init]).eval()
         if log is not None:
