@@ -15,10 +15,12 @@ from musadata.sandbox import confine
 from musadata.sandbox.child import describe_error, resolve
 from musadata.sandbox.guard import guard_call
 from musadata.sandbox.limits import Limits
-from musadata.sandbox.pages import collapse_memory
+from musadata.sandbox.pages import collapse_memory, find_private_memory
 from musadata.sandbox.wire import WireError, receive_frame, send_frame
 
 _REAP_SECONDS = 0.05
+_IDLE_SECONDS = 0.1
+_MOST_CALLS_BEFORE = 64  # memory is collapsed
 _GONE = (WireError, ConnectionError)  # the owner has closed, with or without having read all that was sent
 
 
@@ -47,16 +49,21 @@ def main(descriptor: int, owner: int, is_template: bool, modules: list[str]) -> 
         return
     gc.enable()
     gc.freeze()  # else every fork's collector would touch, and so copy, all that is warm
-    collapse_memory()
+    memory = find_private_memory()  # a jail may hide it
     folders, why = _lock_in(hello)
     running = 0
+    calls, collapsed = 0, False
     try:
         send_frame(sock, {"ready": True, "namespaces": folders is not None, "why": why})
         while True:
+            if not collapsed and (calls >= _MOST_CALLS_BEFORE or _is_idle(sock, running)):
+                collapse_memory(memory)  # those who call at once need not wait for it
+                collapsed = True
             while not select.select([sock], [], [], _REAP_SECONDS if running else None)[0]:
                 running -= _reap()
             _serve_one(sock, folders)
             running += 1 - _reap()
+            calls += 1
     except _GONE:
         os._exit(0)  # nothing to tidy up, and some libraries (Triton's) complain when the interpreter ends
 
@@ -64,7 +71,7 @@ def main(descriptor: int, owner: int, is_template: bool, modules: list[str]) -> 
 def _fork_for_each(orders: socket.socket) -> socket.socket:
     """Fork this process for every socket that comes; returns in the forks."""
     gc.freeze()
-    collapse_memory()
+    collapse_memory(find_private_memory())
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # their sandboxes see them end
     template = os.getpid()
     while True:
@@ -135,6 +142,11 @@ def _try_jail(folders: list[str], devices: list[str], writer: int) -> None:
     with contextlib.suppress(BrokenPipeError):  # the server has been ended meanwhile: nobody waits for this
         os.write(writer, why.encode())
     os._exit(0)
+
+
+def _is_idle(sock: socket.socket, running: int) -> bool:
+    """Whether nobody calls, now and for a moment."""
+    return not running and not select.select([sock], [], [], _IDLE_SECONDS)[0]
 
 
 def _serve_one(sock: socket.socket, folders: list[str] | None) -> None:
