@@ -1,6 +1,15 @@
 """Watching what a module dispatches, without what PyTorch itself would first import for that."""
 
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
 from torch.utils._python_dispatch import TorchDispatchMode
+
+_DYNAMO = "torch._dynamo"
 
 
 class DispatchMode(TorchDispatchMode):
@@ -13,3 +22,30 @@ class DispatchMode(TorchDispatchMode):
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         return False
+
+
+class _StandIn(ModuleType):
+    """What PyTorch asks torch._dynamo for when it wants a function of its own to be left alone: the function as it is.
+    All else is answered by the real module."""
+
+    def disable(self, function: Any, *_: Any, **__: Any) -> Any:
+        return function
+
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(_DYNAMO) is self:
+            del sys.modules[_DYNAMO]
+        return getattr(importlib.import_module(_DYNAMO), name)
+
+
+@contextmanager
+def without_dynamo() -> Iterator[None]:
+    """Nothing is compiled in this block: torch._dynamo is not imported only to keep its compiler away from what PyTorch
+    decomposes operators into, which takes 1 to 3 seconds."""
+    stand_in = None if _DYNAMO in sys.modules else _StandIn(_DYNAMO)
+    if stand_in is not None:
+        sys.modules[_DYNAMO] = stand_in
+    try:
+        yield
+    finally:
+        if stand_in is not None and sys.modules.get(_DYNAMO) is stand_in:
+            del sys.modules[_DYNAMO]

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from musadata.dispatch import without_dynamo
 from musadata.tasks.checked_reference import Unfit, construct, describe, draw_inputs, load
 from musadata.tasks.operator_recording import GraphRecorder, TooLarge
 
@@ -33,7 +34,7 @@ def trace(source: str) -> dict[str, Any]:
 
 
 def _trace(source: str, fake: bool) -> str:
-    with FakeTensorMode(allow_non_fake_inputs=True) if fake else torch.no_grad(), torch.no_grad():
+    with FakeTensorMode(allow_non_fake_inputs=True) if fake else torch.no_grad(), torch.no_grad(), without_dynamo():
         module = load(source)
         model, inputs = construct(module, 0).eval(), draw_inputs(module, 0)
         tensors = [value for value in inputs if isinstance(value, torch.Tensor)]

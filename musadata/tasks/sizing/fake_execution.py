@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils.flop_counter import flop_registry, sdpa_flop_count
 
-from musadata.dispatch import DispatchMode
+from musadata.dispatch import DispatchMode, without_dynamo
 from musadata.errors import Rejection
 from musadata.tasks.operator_recording import tensors_in
 
@@ -156,7 +156,7 @@ def shapes_only(with_devices: bool = False) -> Iterator[None]:
     torch._C._set_mkldnn_enabled(False)
     mode = FakeTensorMode(allow_non_fake_inputs=True) if with_devices else torch.device("meta")
     try:
-        with mode, torch.no_grad():
+        with mode, torch.no_grad(), without_dynamo():
             yield
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         raise Unscalable("depends_on_values", f"{error.func} depends on values") from error

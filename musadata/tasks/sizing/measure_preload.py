@@ -1,6 +1,6 @@
 """Warm-up for the process that probes are forked from: finds the measure size of a small reference on import.
 
-This loads what fake tensors need, a second of imports inside torch.
+This loads what fake tensors need, half a second of imports inside torch.
 """
 
 from dataclasses import asdict

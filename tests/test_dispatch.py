@@ -1,0 +1,38 @@
+"""What PyTorch need not import."""
+
+import subprocess
+import sys
+
+FAKE = """
+import sys
+import torch
+from musadata.dispatch import without_dynamo
+
+with without_dynamo(), torch.device("meta"):
+    print(torch.softmax(torch.zeros(3, 4), dim=-1).shape)
+print("torch._dynamo" in sys.modules, "torch._inductor" in sys.modules)
+"""
+USED = """
+import sys
+import torch
+from musadata.dispatch import without_dynamo
+
+with without_dynamo():
+    import torch._dynamo.config
+    first = torch._dynamo.config.cache_size_limit
+    with without_dynamo():
+        assert hasattr(sys.modules["torch._dynamo"], "optimize")
+print(torch.compile(lambda x: x + 1, backend="eager")(torch.zeros(2)).sum().item(), first > 0)
+"""
+
+
+def run(script):
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split("\n")
+
+
+def test_operators_are_decomposed_without_the_compiler():
+    assert run(FAKE)[:2] == ["torch.Size([3, 4])", "False False"]
+
+
+def test_who_needs_the_compiler_gets_it():
+    assert run(USED)[0] == "2.0 True"
