@@ -1,6 +1,7 @@
 """The stages of a verdict, in order: extract, legality, compile, execute, compare, profile, time."""
 
 import importlib.metadata
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -41,7 +42,7 @@ from musadata.verifier.trusted.plan import SEED_POLICY, Exercise, MeasureSet, co
 from musadata.verifier.trusted.unit_test_run import run_unit_test
 from musadata.verifier.trusted.verifier_resources import Resources, open_resources
 
-_REMEMBERED = 64  # references that came alone: finding smaller sizes takes a second
+_REMEMBERED = 64  # candidates, and references that came alone: finding smaller sizes takes a second
 REFERENCE_PRELOAD = (*PRELOAD, module_of(RUN_REFERENCE))  # what a sandbox for references should import once
 
 
@@ -74,6 +75,8 @@ class Verifier:
         self._shared = references
         self._preload = (*REFERENCE_PRELOAD, *(PRELOAD_FOR_MANY if reads_many else ()))
         self._read = lru_cache(_REMEMBERED)(self._read_anew)
+        self._checked = lru_cache(_REMEMBERED)(self._check_anew)
+        self._checking = threading.Lock()
         self._stack = ExitStack()
         self._resources: Resources | None = None
 
@@ -154,21 +157,30 @@ class Verifier:
         program = self._check(candidate)
         if isinstance(program, Judgement):
             return program
-        self._opened.compile_ahead(program.source, program.ported)
         try:
             return execute(self._opened, exercise, program.source, program.ported)
         except BadReference as error:
             return rejected(rules.REFERENCE_FAILS.worded(str(error)))
 
     def _check(self, candidate: str) -> _Program | Judgement:
-        """The stages that only read: extract and legality."""
+        """The stages that only read: extract and legality. What passes is compiled ahead.
+
+        One candidate after the other, since only one thread has the interpreter: of many that are read side by side
+        all would be ready late, and the compilers would wait.
+        """
+        with self._checking:
+            return self._checked(candidate)
+
+    def _check_anew(self, candidate: str) -> _Program | Judgement:
         extraction = extract(candidate)
         if extraction.finding:
             return rejected(extraction.finding)
         findings = check_legality(extraction.source, self._config.strict)
         if findings:
             return rejected(*findings)
-        return _Program(extraction.source, self._opened.backend.port(extraction.source))
+        program = _Program(extraction.source, self._opened.backend.port(extraction.source))
+        self._opened.compile_ahead(program.source, program.ported)
+        return program
 
     def compile(self, candidate: str) -> Judgement | None:
         """Only extract, check and compile, which fills the cache of artifacts: what speaks against it so far, or None.
@@ -190,9 +202,7 @@ class Verifier:
 
     def compile_speculatively(self, candidate: str) -> None:
         """Start to compile what the candidate will most likely ask for, before its process asks."""
-        program = self._check(candidate)
-        if isinstance(program, _Program):
-            self._opened.compile_ahead(program.source, program.ported)
+        self._check(candidate)
 
     def run_unit_test(self, task: Task, test: str, programs: Sequence[str], right: int = 0) -> tuple[UnitTestRun, ...]:
         """Run a unit test of a task on programs, of which "" is the reference, up to the first of the first `right`

@@ -30,6 +30,24 @@ def test_second_waits_for_the_first_and_gets_its_result():
     assert shared(CandidateSources("one", cuda=("text",))) == Built(path="/2")
 
 
+def test_what_is_made_is_not_asked_for_again_while_it_is_there(tmp_path):
+    library, calls = tmp_path / "candidate.so", []
+
+    def compile_sources(sources):
+        calls.append(sources)
+        library.touch()
+        return Built(path=str(library)) if "right" in sources.cuda[0] else Built(error="wrong")
+
+    shared = SharedCompile(compile_sources)
+    right, wrong = CandidateSources("one", cuda=("right",)), CandidateSources("one", cuda=("wrong",))
+    assert shared(right) == shared(right) == Built(path=str(library))
+    assert len(calls) == 1
+    library.unlink()  # the cache has been emptied meanwhile
+    shared(right)
+    shared(wrong), shared(wrong)
+    assert len(calls) == 4
+
+
 def test_failure_reaches_all_and_is_not_kept():
     def compile_sources(sources):
         raise OSError("no space")
