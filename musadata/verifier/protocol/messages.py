@@ -192,9 +192,8 @@ class CheckedOutput:
 
 @dataclass(frozen=True)
 class DeviceTimes:
-    """Milliseconds of the device: of a whole call, of one with null kernels, and of none at all."""
+    """Milliseconds of the device: of a call with null kernels, and of none at all."""
 
-    whole: float
     rest: float
     empty: float
 
@@ -324,7 +323,7 @@ class CheckOutput:
 
 @dataclass(frozen=True)
 class MeasureShare:
-    """How much of the device's time own kernels take, from so many calls; answered by `DeviceTimes`."""
+    """How much of the device's time is not that of own kernels, from so many calls; answered by `DeviceTimes`."""
 
     count: int
 

@@ -187,15 +187,14 @@ def serve_commands(message: object, carry_out: Callable[[object], object], *kind
 def measure_share(
     turns: Turns, watch: Stopwatch, set_null_kernels: Callable[[bool], None], count: int
 ) -> messages.DeviceTimes:
-    """Device time of a call, of a call with null kernels, and of an empty call."""
-    whole = turns.device_time(watch, count)
+    """Device time of a call with null kernels, and of an empty call."""
     empty = statistics.median(watch.time(lambda: None, _LEAD_MS)[0] for _ in range(count))
     set_null_kernels(True)
     try:
         rest = turns.device_time(watch, count)
     finally:
         set_null_kernels(False)
-    return messages.DeviceTimes(whole, rest, empty)
+    return messages.DeviceTimes(rest, empty)
 
 
 def serve_reference(device: str) -> None:

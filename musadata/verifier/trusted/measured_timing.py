@@ -182,7 +182,7 @@ def allow(baseline_ms: float, proof: int, command: Command) -> float:
         case messages.MeasureTurn():
             return _STEP_SECONDS + command.count * (one + 0.1)
         case messages.MeasureShare():
-            return _STEP_SECONDS + 3 * command.count * (one + 0.1)
+            return _STEP_SECONDS + 2 * command.count * (one + 0.1)
     return _STEP_SECONDS + one
 
 
