@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from musadata.mining.arguments.annotations import Kind, read_annotation
-from musadata.mining.arguments.options import Values, find_options
+from musadata.mining.reading.options import Values, find_options
 from musadata.mining.slicing.configuration_classes import CONFIGS
 
 REDUCTION = re.compile(r"\b(?:\w*reduction\w*|\w*ratio|r)\s*=\s*(8|16|32)\b")

@@ -36,6 +36,7 @@ WANTED = tuple(
             r"^(?:Assert|Value)\w+: .*Size\(\[(?P<wanted>[\d, ]+)\]\).*Size\(\[(?P<shape>[\d, ]+)\]\)",
             r"except in dimension \d+\. Expected size (?P<want>\d+) but got size (?P<got>\d+)",
             r"except in dimension \d+\. Expected size (?P<got>\d+) but got size (?P<want>\d+)",
+            r"expecting (?:\w+ )*(?P<want>\d+),? but got (?P<got>\d+)",
             r"[Ee]xpected (?:\w+ )*(?P<want>\d+),? (?:but )?got (?:size )?(?P<got>\d+)\b(?!-?D)",
         ),
     )

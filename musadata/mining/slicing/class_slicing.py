@@ -17,7 +17,7 @@ from musadata.mining.slicing.callers import Callers
 from musadata.mining.slicing.configuration_classes import Configurations
 from musadata.mining.slicing.definition_index import External, InternalModule, Meaning, PackageIndex, base_names
 from musadata.mining.slicing.fitting_modules import FittingModules
-from musadata.mining.slicing.members import Member
+from musadata.mining.slicing.members import Member, is_docstring
 from musadata.mining.slicing.naming import Names
 from musadata.mining.slicing.resolving import WITHOUT_FORWARD, Resolver, Use, follow_chain
 from musadata.mining.slicing.settings import Settings
@@ -163,6 +163,13 @@ def _bound_inside(nodes: tuple[ast.AST, ...]) -> frozenset[str]:
     return frozenset(stored | {item.arg for function in functions for item in function.args.args})
 
 
+def _code_lines(node: ast.stmt, first: int, last: int) -> int:
+    """The lines of a statement without the docstring of a function, which no reference has."""
+    body = node.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else []
+    documented = [item for item in body[:1] if is_docstring(item)]
+    return last - first + 1 - sum((item.end_lineno or item.lineno) - item.lineno for item in documented)
+
+
 def _builds_extension(node: ast.stmt) -> bool:
     """`name = load(…)` of `torch.utils.cpp_extension`."""
     if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
@@ -228,7 +235,7 @@ class _Cut:
         elif _builds_extension(definition.node):
             piece.is_extension = True
         else:
-            self._use(piece, (definition.node,), definition.last - definition.first + 1)
+            self._use(piece, (definition.node,), _code_lines(definition.node, definition.first, definition.last))
         return piece
 
     def _start_class(self, piece: Piece, node: ast.ClassDef) -> None:
@@ -291,7 +298,7 @@ class _Cut:
                 if not member.names or not replaced.issuperset(member.names):
                     piece.needed.add(number)
                     added = True
-                    self._use(piece, (member.node,), member.last - member.first + 1)
+                    self._use(piece, (member.node,), _code_lines(member.node, member.first, member.last))
         return added
 
     def _add_changes(self) -> bool:

@@ -4,8 +4,8 @@ import pytest
 from test_argument_search import run, search
 from test_evidence_of_errors import module
 
-from musadata.mining.arguments.options import find_options
 from musadata.mining.reading.handed_names import handed_names
+from musadata.mining.reading.options import find_options
 from musadata.mining.search import search_and_prune
 
 PADDED = """
@@ -145,3 +145,14 @@ def test_a_large_network_of_an_example_is_made_smaller():
     found = search(module(constructor, forward, ", dim, depth, img_size"), [{**example, "evidence": "construction"}])
     assert "reason" not in found, found
     assert int(found["init"][1]) == 2
+
+
+def test_attention_tells_its_width_and_a_probability_its_bounds():
+    attention = (
+        "        self.a = nn.MultiheadAttention(8, 2, batch_first=True)\n        self.w = nn.Parameter(torch.ones(1))"
+    )
+    for forward in ("self.a(x, x, x, need_weights=False)[0]", "torch.bernoulli(x) * self.w"):
+        body = module(attention, f"        return {forward}")
+        found = search(body)
+        assert "reason" not in found, found
+        run(body, found)

@@ -736,3 +736,12 @@ def test_functions_are_not_compiled_for_scripting():
     text = cut({"net.py": code}, "net.py", "Net")
     assert "torch.jit" not in text
     assert run(text)["Model"]()(torch.ones(1)).item() == 2
+
+
+def test_docstrings_are_no_code_of_a_slice_that_is_too_large():
+    body = "import torch\nfrom torch import nn\n\nclass Net(nn.Module):\n    def forward(self, x):\n"
+    lines = "        note = 1\n" * 6000
+    told = f'{body}        """Doubles.\n{lines}        """\n        return x * 2\n'
+    assert run(cut({"net.py": told}, "net.py", "Net"))["Model"]()(2) == 4
+    with pytest.raises(Unsliceable, match="more than 5000 lines"):
+        cut({"net.py": f"{body}{lines}        return x * 2\n"}, "net.py", "Net")

@@ -25,7 +25,7 @@ WANTS_FLOATS = re.compile(r"not implemented for 'Long'|expected.*Float|must be f
 AXIS_REFUSED = re.compile(r"Dimension out of range \(expected to be in range of \[-?\d+, -?\d+\], but got (\d{2,})\)")
 WANTS_SHARES = re.compile(
     r"between 0 and 1|index out of range in self|input value should be|must be (>=? ?0|positive)|non-?negative"
-    r"|values <0",
+    r"|values <0|>= 0 && \w+ <= 1",
     re.I,
 )
 ABSENT_FIELD = re.compile(r"SimpleNamespace' object has no attribute '(\w+)'")
