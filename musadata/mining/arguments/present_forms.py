@@ -177,6 +177,13 @@ def _is_dotted(node: ast.AST) -> TypeGuard[ast.Constant]:
     return isinstance(value, str) and re.fullmatch(r"[\w%{}]+(\.[\w%{}]+)+", value) is not None
 
 
+def _scalars(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
+    """`np.asscalar(x)`: the number in an array."""
+    for call in _calls(tree):
+        if _method(call) == "asscalar" and len(call.args) == 1:
+            yield call, f"{_operand(source, call.args[0])}.item()"
+
+
 def _lists(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
     """`map(int, x)[0]` and `table.keys()[0]`, which were lists."""
     for call in _calls(tree):
@@ -206,6 +213,7 @@ FORMS: dict[str, Callable[[ast.Module, str, int], Iterator[Edit]]] = {
     r"of ints, but found element of type float|'float' object cannot be interpreted as an integer": _floors,
     r"must be int(eger)?, not float|\bgot .*\bfloat\b.*(?:int|size)|empty\(\) received an invalid.*float": _floors,
     r"module name can.{1,2}t contain": _names_of_parts,
+    r"has no attribute 'asscalar'": _scalars,
     r"'(map|zip|filter|range|dict_keys|dict_values|dict_items)' object (is not subscriptable|has no len)": _lists,
     r"has no attribute 'iter(items|values|keys)'": _items,
 }

@@ -93,6 +93,7 @@ def draft_class(
         except Rejection as error:
             if error.reason not in (*CONFIGURED, "search_fails", "slice_too_large"):
                 return reject_draft(error.reason, error.detail, where)  # it is made as the tree makes it
+            first = error if error.reason in CONFIGURED else first
     fitting = slicer.configurations.arguments(module, definition)
     for made, example in configured(slicer.index, module, definition, fitting, constructions.mined):
         try:

@@ -186,3 +186,15 @@ def test_an_axis_that_is_no_axis_becomes_one():
 def test_an_argument_named_like_a_function_that_is_multiplied_is_a_number():
     body = module("        self.c = nn.Linear(24, 2 * f)", "        return self.c(x)", parameters=", f")
     assert search(body).get("init") == ["24"]
+
+
+def test_the_other_mode_is_taken_where_one_is_not_there():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.conv = nn.Conv2d(3, 8, 3)\n\n"
+        "    def forward(self, x, target=None, test_mode=False):\n        if not test_mode:\n"
+        "            raise ValueError('this model does not support `forward_train`')\n        return self.conv(x)\n"
+    )
+    found = search(body)
+    assert found["inputs"][1:] == ["None", "True"], found
+    assert run(body, found).shape[1] == 8

@@ -36,6 +36,12 @@ def test_a_mask_that_is_taken_from_one_is_inverted():
     assert torch.equal(model(x), model.layer(x) * (x <= 0))
 
 
+def test_the_number_in_an_array_is_an_item():
+    constructor = f"{LINEAR}\n        import numpy as np\n        self.scale = np.asscalar(np.ones(1) * 3)"
+    _, model, [x] = mined(constructor, "        return self.layer(x) * self.scale")
+    assert torch.equal(model(x), model.layer(x) * 3)
+
+
 def test_a_tensor_without_dimensions_gives_its_number():
     forward = "        size = self.layer(x).abs().mean()\n        return x / size.data[0]"
     _, model, [x] = mined(LINEAR, forward)

@@ -25,6 +25,10 @@ NUMBER_WANTED = re.compile(
 )
 NUMBERS = ("8", "1", "0")
 # A convolution of a branch returns sides other than those of what it is added to.
+# What a mode of `forward` does not do.
+UNSUPPORTED = re.compile(
+    r"^NotImplementedError|not support|unsupported|not be (used|called)|not implemented\b(?! for)", re.I
+)
 LONGER = re.compile(r"must match the size of tensor b \(\d+\) at non-singleton dimension [234]")
 USUAL = (1, 2, 3, 4, 8, 5, 16)
 MAX_OF_ASSERTION = 8  # values tried for one parameter
@@ -63,6 +67,8 @@ def repair_named(
         others = {name for word in words for name in handed.get(word, ())}  # an inner call has names of its own
         yield from _give_options(attempt, words | others, known)
         yield from _give_inputs(attempt, words, others, error, known)
+    if UNSUPPORTED.search(error):
+        yield from _switch(attempt, known)
     if LONGER.search(error):
         yield from _pad(attempt, known)
     yield from _leave_out(attempt, line, known)
@@ -175,6 +181,15 @@ def _give_inputs(
                 drawn = draw_input(item.name, shape, known.source)
                 draws = (*attempt.draws, *filled)
                 yield replace(attempt, draws=(*draws[:place], drawn, *draws[place + 1 :]))
+
+
+def _switch(attempt: Attempt, known: Parameters) -> Iterator[Attempt]:
+    """The other mode of a `forward` that has two, as `forward(self, x, target=None, test_mode=False)`."""
+    for place, item in enumerate(known.forward[len(attempt.draws) :], len(attempt.draws)):
+        between = [default_text(other.default) for other in known.forward[len(attempt.draws) : place]]
+        if type(item.default) is bool and None not in between:
+            texts = [*map(str, between), str(not item.default)]
+            yield replace(attempt, draws=(*attempt.draws, *(Draw("literal", literal=text, dtype="") for text in texts)))
 
 
 def _leave_out(attempt: Attempt, line: str, known: Parameters) -> Iterator[Attempt]:
