@@ -237,7 +237,10 @@ class ConstantConditions:
         `asked`: the condition that reads the variable, which has one value if nothing else changes it.
         """
         own = next(iter(self._seen.outcomes(asked)))
-        answers = [(own if test is asked else self.answer(test), branch) for test, branch in store.conditions]
+        function = self._seen.survey.inside[id(asked)]
+        around = self._seen.stores(function).around(asked) if function is not None else ()
+        doubtful = [item for item in store.conditions if item not in around]  # the others are met where it is asked
+        answers = [(own if test is asked else self.answer(test), branch) for test, branch in doubtful]
         if any(answer is not None and answer is not branch for answer, branch in answers):
             return True
         chosen = [item for item in ast.walk(store.value) if isinstance(item, (ast.IfExp, ast.BoolOp))]

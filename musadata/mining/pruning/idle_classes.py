@@ -1,7 +1,10 @@
-"""Classes of which no code can make an instance: they are named where types are checked, and nowhere else."""
+"""Classes of which no code can make an instance: they are named where types are checked, or as defaults, alone."""
 
 import ast
 from collections.abc import Collection, Iterator
+
+from musadata.mining.pruning.cutting import Cutter
+from musadata.mining.pruning.survey import defined_names
 
 _CHECKS = ("isinstance", "issubclass")
 
@@ -29,6 +32,23 @@ def without_idle_classes(source: str) -> str:
         if name in classes:
             lines[node.lineno - 1 : node.end_lineno] = [f"class {name}:\n", "    pass\n"]
     return "".join(lines)
+
+
+def without_given_defaults(source: str, given: int) -> str:
+    """The source with `None` for defaults of `Model` that are names of its own and that its arguments replace.
+
+    `given`: how many arguments the constructor gets.
+    """
+    tree, cutter = ast.parse(source), Cutter(source, set())
+    names = {name for node in tree.body for name in defined_names(node)}
+    models = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Model"]
+    for method in [item for node in models for item in node.body if isinstance(item, ast.FunctionDef)]:
+        first = len(method.args.args) - len(method.args.defaults)
+        for place, value in enumerate(method.args.defaults, first) if method.name == "__init__" else ():
+            if place <= given and isinstance(value, ast.Name) and value.id in names:
+                (line, column), (last, end) = cutter.span(value, value)
+                cutter.replace(line, column, last, end, "None")
+    return cutter.text() if cutter.has_cut else source
 
 
 def _is_group(node: ast.stmt) -> bool:

@@ -27,6 +27,7 @@ class Stores:
     def __init__(self, function: ast.AST):
         self._found: defaultdict[str, list[Store]] = defaultdict(list)
         self._loops: list[tuple[Position, Position]] = []
+        self._around: dict[int, Conditions] = {}
         self._block(getattr(function, "body", ()), ())
 
     def before(self, name: str, node: ast.expr) -> list[Store]:
@@ -39,11 +40,16 @@ class Stores:
             if store.end <= place or any(first <= store.end <= last for first, last in around)
         ]
 
+    def around(self, test: ast.expr) -> Conditions:
+        """The conditions around one of an `if`."""
+        return self._around.get(id(test), ())
+
     def _block(self, statements: Iterable[ast.AST], conditions: Conditions) -> None:
         for node in statements:
             if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and node.value is not None:
                 self._note(node, node.value, conditions)
             elif isinstance(node, ast.If):
+                self._around |= {id(item): conditions for item in ast.walk(node.test)}
                 self._block(node.body, (*conditions, (node.test, True)))
                 self._block(node.orelse, (*conditions, (node.test, False)))
             elif not isinstance(node, (*FUNCTIONS, ast.ClassDef)):

@@ -14,6 +14,10 @@ EXISTS = "def exists(x):\n    return x is not None\n\n\n"
         ("if exists(mask):\n    x = x * 2\nreturn F.relu(x)", False),
         ("y = None\nif exists(y) and x.sum() > 0:\n    x = x * 2\nreturn F.relu(x)", False),
         ("if mask is not None:\n    mask = mask + 1\nif exists(mask):\n    x = x * 2\nreturn F.relu(x)", False),
+        (
+            "if x.sum() > -1e6:\n    y = F.relu(x)\n    if y is None:\n        x = x * 2\n    x = y\nreturn x + 1",
+            False,
+        ),
         ("if x.dim() > 3 or x.ndim == 1 or len(x.shape) == 5:\n    x = x * 2\nreturn F.relu(x)", False),
         ("how = 'sum'\nif how == 'mean':\n    x = x * 2\nreturn F.relu(x)", False),
         ("if not isinstance(x, torch.Tensor):\n    x = x * 2\nreturn F.relu(x)", False),
@@ -63,6 +67,13 @@ def test_what_a_pruned_function_always_returns_decides_on_its_caller():
     """
     text = pruned(model("if has_kernel(x):\n    x = x * 2\nreturn F.relu(x)", top=top))
     assert "has_kernel" not in text and "x * 2" not in text
+
+
+@pytest.mark.parametrize(("given", "is_left"), [(("nn.ReLU",), False), ((), True)])
+def test_a_default_that_the_arguments_replace_goes_with_its_class(given, is_left):
+    top = "class Own(nn.Module):\n    def forward(self, x):\n        return x * 2\n\n\n"
+    body = model("return self.layer(x)", "self.layer = layer()", signature="self, layer=Own", top=top)
+    assert ("Own" in pruned(body, *given)) is is_left
 
 
 def test_handlers_of_what_never_fails_go():
