@@ -29,7 +29,8 @@ from musadata.mining.arguments.solving import Trial, solve
 from musadata.mining.arguments.task_sizes import fill_identities, improve_sizes, raise_factors
 from musadata.mining.arguments.tensor_outputs import return_tensors
 from musadata.mining.loss_reasons import loss_reason
-from musadata.mining.pruning.proving import prune_and_prove
+from musadata.mining.pruning.proving import Pruned, prune_and_prove
+from musadata.mining.slicing.given_arguments import given_in_subclass, names_definitions
 from musadata.mining.slicing.imports import without_imports
 
 MAX_TRIES = 240  # per module
@@ -100,7 +101,7 @@ def _search_and_prune(
 ) -> dict[str, Any]:
     with cheap_filling():
         source, found, attempt = _search_in_present_form(source, examples, salt, hints or {})
-        pruned = prune_and_prove(source, attempt) if attempt is not None else None
+        pruned = _pruned(source, attempt, class_name) if attempt is not None else None
     if pruned is None:
         return found
     result = _run(pruned.source, pruned.attempt)
@@ -111,6 +112,14 @@ def _search_and_prune(
             definitions = return_tensors(definitions, pruned.attempt, class_name)
         return {**found, "definitions": definitions, "init": list(pruned.attempt.init)}
     return {**_search(source, examples, salt, hints or {})[0], "definitions": source}
+
+
+def _pruned(source: str, attempt: Attempt, class_name: str) -> Pruned:
+    """The pruned source; `Model` makes its arguments itself where they need definitions of the source."""
+    if names_definitions(source, attempt.init) and class_name != "Model":
+        source = given_in_subclass(source, attempt.init, class_name)
+        attempt = replace(attempt, init=())
+    return prune_and_prove(source, attempt)
 
 
 def _search_in_present_form(

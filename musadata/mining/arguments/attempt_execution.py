@@ -22,8 +22,7 @@ from musadata.mining.arguments.absent_packages import absent_packages
 from musadata.mining.arguments.attempts import Attempt
 from musadata.mining.arguments.growth import TooLarge, bounded_size
 from musadata.mining.arguments.module_snapshots import MINED, Snapshot
-from musadata.mining.arguments.operations import OperationCounter, counted_work
-from musadata.mining.arguments.row_unpacking import refusing_rows
+from musadata.mining.arguments.operations import OperationCounter, counted_work, refusing_rows
 
 MAX_ELEMENTS = 1 << 20  # of one input; an attempt with a larger one is not executed
 HELPERS = {"torch": torch, "nn": nn, "F": torch.nn.functional, "SimpleNamespace": SimpleNamespace}

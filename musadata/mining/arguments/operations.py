@@ -1,7 +1,12 @@
-"""Counting the multiply-adds of convolutions and matrix products in one call. Runs inside the sandbox."""
+"""Counting the multiply-adds of convolutions and matrix products in one call. Runs inside the sandbox.
 
+Beside it: refusing code that takes one input apart where several were meant. `spike, trace = x` fits any two rows.
+"""
+
+import dis
 import math
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -9,6 +14,8 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook
 
 from musadata.dispatch import DispatchMode
+
+UNPACKING = dis.opmap["UNPACK_SEQUENCE"]
 
 
 class OperationCounter(DispatchMode):
@@ -62,3 +69,23 @@ def counted_work() -> Iterator[Work]:
         yield work
     finally:
         hook.remove()
+
+
+@contextmanager
+def refusing_rows(inputs: Sequence[Any], file: str) -> Iterator[None]:
+    """Inside, code of a file that unpacks the rows of an input fails as with a wrong number of rows."""
+    taken = [item for item in inputs if isinstance(item, torch.Tensor)]
+    original = torch.Tensor.__iter__
+
+    def rows(self: torch.Tensor) -> Any:
+        frame = sys._getframe(1)
+        code, place = frame.f_code.co_code, frame.f_lasti
+        if frame.f_code.co_filename == file and code[place] == UNPACKING and any(self is item for item in taken):
+            raise ValueError(f"rows of one input, not several values to unpack (expected {code[place + 1]})")
+        return original(self)
+
+    torch.Tensor.__iter__ = rows  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        torch.Tensor.__iter__ = original  # type: ignore[method-assign]

@@ -34,18 +34,14 @@ def without_idle_classes(source: str) -> str:
     return "".join(lines)
 
 
-def without_given_defaults(source: str, given: int) -> str:
-    """The source with `None` for defaults of `Model` that are names of its own and that its arguments replace.
-
-    `given`: how many arguments the constructor gets.
-    """
+def without_own_defaults(source: str) -> str:
+    """The source with `None` for defaults of constructors that are names of its own: arguments may replace them all."""
     tree, cutter = ast.parse(source), Cutter(source, set())
     names = {name for node in tree.body for name in defined_names(node)}
-    models = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Model"]
-    for method in [item for node in models for item in node.body if isinstance(item, ast.FunctionDef)]:
-        first = len(method.args.args) - len(method.args.defaults)
-        for place, value in enumerate(method.args.defaults, first) if method.name == "__init__" else ():
-            if place <= given and isinstance(value, ast.Name) and value.id in names:
+    methods = [item for node in tree.body if isinstance(node, ast.ClassDef) for item in node.body]
+    for method in [item for item in methods if isinstance(item, ast.FunctionDef) and item.name == "__init__"]:
+        for value in method.args.defaults:
+            if isinstance(value, ast.Name) and value.id in names:
                 (line, column), (last, end) = cutter.span(value, value)
                 cutter.replace(line, column, last, end, "None")
     return cutter.text() if cutter.has_cut else source

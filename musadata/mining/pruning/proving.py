@@ -20,7 +20,7 @@ from musadata.mining.arguments.module_snapshots import MINED
 from musadata.mining.pruning.branches import prune
 from musadata.mining.pruning.constant_conditions import Observations
 from musadata.mining.pruning.execution_watch import Log, instrument
-from musadata.mining.pruning.idle_classes import without_given_defaults, without_idle_classes
+from musadata.mining.pruning.idle_classes import without_idle_classes, without_own_defaults
 from musadata.mining.pruning.idle_methods import watch_entries, without_idle_methods, without_unread_properties
 from musadata.mining.pruning.mentions import WORD
 from musadata.mining.pruning.registries import Registries
@@ -150,10 +150,12 @@ def _without_registries(pruned: Pruned) -> Pruned:
 
 
 def _without_idle_classes(source: str, attempt: Attempt) -> str:
-    text, sets = without_idle_classes(without_given_defaults(source, len(attempt.init))), [attempt]
-    if text == source or not _behaves(Pruned(text, attempt), sets, behaviour(source, attempt, sets)):
-        return source
-    return text
+    sets = [attempt]
+    for cut in (without_own_defaults, without_idle_classes):
+        text = cut(source)
+        if text != source and _behaves(Pruned(text, attempt), sets, behaviour(source, attempt, sets)):
+            source = text
+    return source
 
 
 def _is_change(node: ast.stmt) -> bool:

@@ -20,12 +20,12 @@ from musadata.mining.slicing.constructions import (
     settled_constructions,
 )
 from musadata.mining.slicing.evidence import MAX_EXAMPLES, Example, docstring_examples
+from musadata.mining.slicing.given_arguments import given_in_subclass
 from musadata.mining.slicing.hints import TREE, constructor_hints
 from musadata.mining.slicing.imports import forbidden_imports
 from musadata.mining.slicing.members import docstring_text
 from musadata.mining.slicing.naming import sort_imports
 from musadata.mining.slicing.packed_inputs import unpack_inputs
-from musadata.mining.slicing.renaming import rename_text
 from musadata.mining.slicing.rewriting import write_definitions
 from musadata.records import Draft, Reject, SourceKind
 from musadata.sandbox import Caller, Limits
@@ -260,13 +260,8 @@ def write_reference(definitions: str, init: list[str], inputs: list[str], name: 
     subclass; `name` is what the class is called then.
     """
     if any(MODULE_ARGUMENT.search(text) for text in init) and name != "Model":
-        taken = set(re.findall(r"\w+", definitions))
-        own = next(item for item in (name, *(f"{name}{number}" for number in range(2, 1000))) if item not in taken)
         given = ", ".join(init)
-        definitions = (
-            f"{rename_text(definitions, {'Model': own}).rstrip()}\n\n\nclass Model({own}):\n"
-            f"    def __init__(self):\n        super().__init__({given})\n"
-        )
+        definitions = given_in_subclass(definitions, init, name)
         init = []
         inputs_and_init = [*inputs, given]
     else:

@@ -3,7 +3,8 @@
 import pytest
 
 from musadata.mining.arguments.attempts import Draw
-from tests.mining.pruning.test_pruning import model, pruned
+from musadata.mining.search import search_and_prune
+from tests.mining.pruning.test_pruning import HEAD, model, pruned
 
 EXISTS = "def exists(x):\n    return x is not None\n\n\n"
 
@@ -74,6 +75,28 @@ def test_a_default_that_the_arguments_replace_goes_with_its_class(given, is_left
     top = "class Own(nn.Module):\n    def forward(self, x):\n        return x * 2\n\n\n"
     body = model("return self.layer(x)", "self.layer = layer()", signature="self, layer=Own", top=top)
     assert ("Own" in pruned(body, *given)) is is_left
+
+
+def test_a_default_that_all_calls_replace_goes_with_its_class():
+    top = (
+        "class Own(nn.Module):\n    def forward(self, x):\n        return x * 2\n\n\n"
+        "class Block(nn.Module):\n    def __init__(self, layer=Own):\n        super().__init__()\n"
+        "        self.layer = layer()\n\n    def forward(self, x):\n        return self.layer(x)\n\n\n"
+    )
+    assert "Own" not in pruned(model("return self.block(x)", "self.block = Block(nn.ReLU)", top=top))
+    assert "x * 2" in pruned(model("return self.block(x)", "self.block = Block()", top=top))
+
+
+def test_arguments_that_the_source_makes_are_no_reason_not_to_prune():
+    source = HEAD + (
+        "class Scale(nn.Module):\n    def forward(self, x):\n        return x * 2\n\n\n"
+        "class Unused(nn.Module):\n    pass\n\n\n"
+        "class Model(nn.Module):\n    def __init__(self, layer):\n        super().__init__()\n"
+        "        self.layer = layer\n\n    def forward(self, x):\n        return F.relu(self.layer(x))\n"
+    )
+    shown = {"init": ["Scale()"], "init_keywords": [], "inputs": ["torch.randn(4, 6)"], "input_keywords": []}
+    found = search_and_prune(source, "Wrapped", [{**shown, "evidence": "test"}], "salt")
+    assert "Scale()" in found["definitions"] and "Unused" not in found["definitions"] and found["init"] == []
 
 
 def test_handlers_of_what_never_fails_go():
