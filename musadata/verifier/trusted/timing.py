@@ -1,15 +1,16 @@
 """The times of a candidate and of the reference, measured in turns on the same device.
 
-Turns alternate, so that drifting clocks and temperature affect both. Both warm up and are measured until their medians
-are certain, within limits; a candidate that is far slower than the reference is measured by a few calls. The times that
-a candidate reports are checked in three ways: its results are compared again, with fresh inputs, after timing; the wall
-clock must not show much more time than its events; and no candidate reads memory faster than the device can. A bound by
-FLOPs would be wrong: (A·B).sum() needs no matrix product.
+Turns alternate, so that drifting clocks and temperature affect both. Both warm up until two turns agree, which count,
+and are measured until their medians are certain, within limits; a candidate that is far slower than the
+reference is measured by a few calls. The times that a candidate reports are checked in three ways:
+its results are compared again, with fresh inputs, after timing; the wall clock must not show much more time than its
+events; and no candidate reads memory faster than the device can. A bound by FLOPs would be wrong: (A·B).sum() needs no
+matrix product.
 """
 
 import math
 import statistics
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
@@ -69,7 +70,6 @@ _HIDDEN_MS = 1.0
 _HIDDEN_FACTOR = 3.0
 _HIDDEN_TURNS = 6  # more turns of both sides before a candidate is accused
 _BELIEVABLE = 0.9  # of the least time; memory clocks are known to a few percent
-_LEAST_TURNS = 2
 _SHARE_CALLS = 5
 _ONCE_MS = 5.0  # of a candidate whose share is told well enough by one call
 _FEW_CALLS = 3  # of a candidate that is far too slow
@@ -142,10 +142,9 @@ def time_candidate(
         if measured.error_class is not None:
             return measured
         own, eager = yield from _alternate(policy, baseline, checks.known_ms)
-        measured.timings.append(summarise("candidate", _counted(own, policy)))
+        measured.timings.append(summarise("candidate", _pool(own)))
         if eager:
-            beside = summarise("eager", _counted(eager, policy))
-            measured.timings.append(_faster_of_both(policy, beside, baseline, eager))
+            measured.timings.append(_faster_of_both(policy, summarise("eager", _pool(eager)), baseline, eager))
         if len(_pool(own)) > 1:
             hidden_ms = yield from _find_hidden_work(baseline, own, eager)
             yield from _check_what_was_timed(policy, checks, measured, own)
@@ -180,19 +179,19 @@ def _alternate(
     policy: TimingPolicy, baseline: Baseline | None, known_ms: float
 ) -> Generator[Command, Reply, tuple[list[Turn], list[Turn]]]:
     """Turns of the candidate and of the baseline, without the warm-up. `known_ms`: see `Checks`."""
+    if known_ms > policy.long_ms:
+        eager_turn = _settle(policy, baseline)
+        if eager_turn and known_ms > policy.slow * statistics.median(eager_turn.times):
+            return [Turn((known_ms,), known_ms)], [eager_turn]
     first_ms = known_ms or (yield from _turn(1)).times[0]
     eager_turn = _try_turn(baseline, 1)
     if eager_turn and first_ms > policy.slow * eager_turn.times[0]:
-        if known_ms > policy.long_ms:
-            again = Turn((known_ms,), known_ms)
-        else:  # the first call may have loaded what the others do not
-            again = yield from _turn(_FEW_CALLS)
+        again = yield from _turn(_FEW_CALLS)  # the first call may have loaded what the others do not
         eager_turn = _settle(policy, baseline)
         if eager_turn and min(again.times) > policy.slow * statistics.median(eager_turn.times):
             return [again], [eager_turn]
     count = _calls_per_turn(policy, max(first_ms, eager_turn.times[0] if eager_turn else 0.0))
-    has_baseline = yield from _warm_up(policy, baseline if eager_turn else None, count, first_ms)
-    own, eager = list[Turn](), list[Turn]()
+    own, eager, has_baseline = yield from _warm_up(policy, baseline if eager_turn else None, count)
     most = policy.rounds * max(1, round(policy.repetitions / policy.turn))
     while len(own) < most and not _is_enough(policy, own, eager):
         own.append((yield from _turn(count)))
@@ -204,7 +203,7 @@ def _alternate(
 
 def _is_enough(policy: TimingPolicy, own: Sequence[Turn], eager: Sequence[Turn]) -> bool:
     """Whether both medians are certain, or it has taken long enough, or would take far too long."""
-    if len(own) < _LEAST_TURNS:
+    if not own:
         return False
     uncertain = [_uncertainty(side, policy) for side in (own, eager) if side]
     if max(uncertain) <= 1.0:
@@ -227,16 +226,24 @@ def _settle(policy: TimingPolicy, baseline: Baseline | None) -> Turn | None:
 
 
 def _warm_up(
-    policy: TimingPolicy, baseline: Baseline | None, count: int, spent_ms: float
-) -> Generator[Command, Reply, bool]:
-    """Turns of both sides that do not count, until the clocks have risen; a call of `spent_ms` has gone before. Whether
-    there is a baseline, which may fail."""
-    while spent_ms < policy.warm_up_ms:
-        spent_ms += (yield from _turn(count)).wall_ms
-        eager_turn = _try_turn(baseline, count)
-        spent_ms += eager_turn.wall_ms if eager_turn else 0.0
-        baseline = baseline if eager_turn else None
-    return baseline is not None
+    policy: TimingPolicy, baseline: Baseline | None, count: int
+) -> Generator[Command, Reply, tuple[list[Turn], list[Turn], bool]]:
+    """The turns of both sides that count as measured: those that agree with the ones before, together with these; the
+    last ones where that takes long. And whether there is a baseline, which may fail."""
+    eager_turn: Turn | None = None
+    before: list[Turn] = []
+    spent = 0.0
+    for number in range(policy.warm_up_turns):
+        mine = yield from _turn(count)
+        eager_turn = _try_turn(baseline, count) if number == 0 or eager_turn else None
+        turns = [turn for turn in (mine, eager_turn) if turn]
+        spent += sum(turn.wall_ms for turn in turns)
+        if spent >= policy.warm_up_ms and len(turns) == len(before) and all(map(policy.agree, before, turns)):
+            return [before[0], mine], [*before[1:], *turns[1:]], len(turns) > 1
+        if before and spent >= 250 * policy.seconds:  # a host that is busy: no two turns will agree
+            return [mine], turns[1:], len(turns) > 1
+        before = turns
+    return [], [], eager_turn is not None
 
 
 def _turn(count: int) -> Generator[Command, Reply, Turn]:
@@ -276,28 +283,11 @@ def _is_certain(turns: Sequence[Turn], policy: TimingPolicy) -> bool:
     return _uncertainty(turns, policy) <= 1.0
 
 
-def _counted(turns: Sequence[Turn], policy: TimingPolicy) -> list[float]:
-    """The times of those turns by which the median is the most certain."""
-    return min(_choices(turns), key=lambda times: _width(times, policy))
-
-
-def _choices(turns: Sequence[Turn]) -> Iterator[list[float]]:
-    """What may count: all turns; or, as long as they are several, those after a quarter or half of them, if the clocks
-    have risen late."""
-    for start in sorted({0, len(turns) // 4, len(turns) // 2}):
-        if start == 0 or len(turns) - start >= _LEAST_TURNS:
-            yield _pool(turns[start:])
-
-
 def _uncertainty(turns: Sequence[Turn], policy: TimingPolicy, longer: float = 1.0) -> float:
     """The width of the median's confidence interval, of the one that is certain; infinite before the least calls. Or
     what it would be after so many times the calls, by the quantiles of those that there are: few calls that take far
     longer than the others are soon outside of it."""
-    return min(_width(times, policy, longer) for times in _choices(turns))
-
-
-def _width(times: Sequence[float], policy: TimingPolicy, longer: float = 1.0) -> float:
-    ordered = sorted(times)
+    ordered = sorted(_pool(turns))
     if len(ordered) < policy.least:
         return math.inf
     low, high = _interval(ordered, longer)
@@ -336,7 +326,7 @@ def _faster_of_both(policy: TimingPolicy, timing: Timing, baseline: Baseline | N
         if turn is None:
             break
         alone.append(turn)
-    return min(timing, summarise(timing.name, _counted(alone, policy)), key=lambda one: one.median_ms)
+    return min(timing, summarise(timing.name, _pool(alone)), key=lambda one: one.median_ms)
 
 
 def time_compiled(policy: TimingPolicy, baseline: Baseline) -> Timing | None:

@@ -2,6 +2,7 @@
 
 import math
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -94,7 +95,7 @@ def test_median_interval_covers_the_middle_of_what_was_seen():
     assert 40 < timing.low_ms < 51 < timing.high_ms < 62
 
 
-def test_turns_before_the_clocks_have_risen_do_not_count():
+def test_warm_up_goes_on_until_two_turns_agree_which_count():
     falling = [1.0, 5.0, 3.0, 1.0]  # the first is a single call, to see how long one takes
     measured, _ = drive(Rival(1.0), lambda turn, count: steady(falling[min(turn, 4) - 1])(turn, count))
     assert measured.timings[0].median_ms == measured.timings[0].high_ms == 1.0
@@ -103,7 +104,7 @@ def test_turns_before_the_clocks_have_risen_do_not_count():
 
 def test_measuring_goes_on_until_the_median_is_certain():
     def calming(turn, count):
-        times = [1.0 if turn > 8 else 1.0 + 0.1 * (turn % 3) + 0.01 * i for i in range(count)]
+        times = [1.0 if turn > 20 else 1.0 + 0.1 * (turn % 3) + 0.01 * i for i in range(count)]
         return Reply(TurnTimes(tuple(times)), sum(times) + 0.1 * count)
 
     timing = drive(Rival(1.0), calming)[0].timings[0]
@@ -245,7 +246,7 @@ def test_baseline_that_was_held_up_counts_as_it_is_alone():
     rival.measure = lambda count, plain=rival.measure: (
         plain(count) if rival.turns < 3 else Turn((1.0,) * count, 1.1 * count)
     )
-    measured, _ = drive(rival, steady(0.5))
+    measured, _ = drive(rival, steady(0.5), policy=replace(POLICY, warm_up_turns=4))
     assert rival.turns == 3
     assert measured.timings[1].median_ms == 1.0
 
