@@ -33,7 +33,8 @@ EVIDENCE = "configuration"
 MAX_FILES = 1000  # that are read, in one tree
 MAX_TEXT = 1 << 17  # characters of a file with such dictionaries
 MAX_KEPT = 32  # dictionaries of one class, or under one key
-MAX_EXAMPLES = 2  # of one class
+MAX_EXAMPLES = 2  # dictionaries of one class that are taken
+MAX_SHOWN = 6  # constructions of one class
 LARGE, SCALE = 128, 4  # numbers from which on they are made smaller, and by how much
 TYPED = re.compile(r"""\btype\s*=\s*['"]\w|['"]?\btype['"]?\s*:\s*['"]?\w""")
 DATA = re.compile(r"\.(ya?ml|json)$")
@@ -41,6 +42,8 @@ DECORATED = re.compile(
     r"^@[\w.]*regist\w*(?:\(([^()\n]*)\))?[ \t]*\n(?:@[^\n]*\n)*(?:class|def) +(\w+)", re.IGNORECASE | re.MULTILINE
 )
 GIVEN_NAME = re.compile(r"""^\s*(?:\w+\s*=\s*)?['"](\w+)['"]""")
+# Arguments for what only training needs: a reference would construct it and compute nothing with it.
+TRAINING = re.compile(r"loss|disc|critic|auxiliary|^(train|test)_")
 STATED = re.compile(r"^\w+\.\w*regist\w*\(([^()\n]+)\)", re.IGNORECASE | re.MULTILINE)
 LAST_NAME = re.compile(r"(\w+)\s*,?\s*$")
 
@@ -94,7 +97,12 @@ class TypedDictionaries:
         own = {item.arg for item in (*method.args.args, *method.args.kwonlyargs)} if method is not None else set()
         kept = own | constructor.required  # what is handed on and has a default cannot be given by position
         whole = [{name: item[name] for name in item if name in kept} for item in shown[:MAX_EXAMPLES]]
-        found = [_example(size) for item in whole for size in _sizes(item)]
+        lean = [
+            {name: value for name, value in item.items() if name in constructor.required or not TRAINING.search(name)}
+            for item in whole
+        ]
+        pairs = zip(lean, whole, strict=True)
+        found = [_example(size) for pair in pairs for item in pair for size in _sizes(item)]
         known = {name: value for name in constructor.names if (value := self._under(name)) is not None}
         needed = [name for name in constructor.names if name in constructor.required]
         if known.keys() & set(needed):
@@ -103,7 +111,7 @@ class TypedDictionaries:
             found += [
                 _example(item, others) for item in _sizes({name: known[name] for name in needed if name in known})
             ]
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(found))[:MAX_SHOWN]
 
     def _under(self, name: str) -> dict[str, Any] | None:
         """The smallest dictionary under a key that gives a registered class what it needs."""

@@ -95,6 +95,15 @@ def test_dictionaries_of_a_class_show_its_arguments_smaller_ones_first(files):
     assert "pretrained" not in dict(first.init_keywords)
 
 
+def test_what_only_training_needs_is_left_out_at_first():
+    net = NET.replace("pretrained=None", "pretrained=None, loss_pixel=None")
+    written = f"model = dict(type='Net', backbone={BODY}, head={HEAD}, loss_pixel=dict(type='Soft'))\n"
+    slicer = tree({"net.py": net, "main.py": written})
+    first, second, *_ = slicer.typed.examples(net_of(slicer), {})
+    assert [name for name, _ in first.init_keywords] == ["backbone", "head"]
+    assert [name for name, _ in second.init_keywords] == ["backbone", "head", "loss_pixel"]
+
+
 def test_dictionaries_under_the_names_of_arguments_show_them():
     other = f"other = dict(type='Other', backbone=dict(type='Body'), head={HEAD})\nparts = dict(backbone={BODY})\n"
     slicer = tree({"main.py": other})
