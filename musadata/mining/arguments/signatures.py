@@ -50,13 +50,14 @@ def _handed_on(model: type, owner: type, own: list[inspect.Parameter], star: str
 def positional_form(source: str, model: type, space: Mapping[str, Any]) -> str:
     """The text with constructor and `forward` callable by position, as `get_init_inputs` and `get_inputs` call them.
 
-    Keyword-only parameters become ordinary ones; what `**kwargs` must hand on to the base class, or to another class
-    that the constructor makes, becomes a parameter.
+    Keyword-only parameters become ordinary ones, and so does a static `forward`; what `**kwargs` must hand on to the
+    base class, or to another class that the constructor makes, becomes a parameter.
 
     Args:
         space: what the executed source has bound.
     """
     owner = constructor_owner(model)
+    source = _with_self(source)
     tree = ast.parse(source)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     edits: list[tuple[int, int, str]] = []
@@ -75,6 +76,20 @@ def positional_form(source: str, model: type, space: Mapping[str, Any]) -> str:
     for start, end, text in sorted(edits, reverse=True):
         data = data[:start] + text.encode() + data[end:]
     return data.decode()
+
+
+def _with_self(source: str) -> str:
+    """The text with a static `forward` of `Model` as an ordinary one, which gets the module too."""
+    lines = source.splitlines(keepends=True)
+    model = next((item for item in ast.parse(source).body if getattr(item, "name", "") == "Model"), None)
+    for function in getattr(model, "body", ()):
+        marks = [item for item in getattr(function, "decorator_list", ()) if ast.unparse(item) == "staticmethod"]
+        if getattr(function, "name", "") == "forward" and marks:
+            start = lines[function.lineno - 1]
+            separator = "self, " if function.args.args or function.args.vararg or function.args.kwarg else "self"
+            lines[function.lineno - 1] = start.replace("forward(", f"forward({separator}", 1)
+            del lines[marks[0].lineno - 1]
+    return "".join(lines)
 
 
 def _wrapped(function: ast.FunctionDef, space: Mapping[str, Any]) -> list[str]:

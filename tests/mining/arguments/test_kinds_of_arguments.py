@@ -1,8 +1,10 @@
 """Arguments that must be another kind of thing: a layer that is taken apart, a dictionary, a list."""
 
 import pytest
-from test_argument_search import run, search
+from test_argument_search import HEAD, run, search
 from test_evidence_of_errors import module
+
+from musadata.mining.search import search_and_prune
 
 INFLATED = """
 def deeper(plane):
@@ -26,6 +28,26 @@ def test_a_layer_that_is_taken_apart_has_the_attributes_that_are_read(helpers, c
     found = search(helpers + module(f"        {constructor}", f"        return {forward}", ", given"))
     assert "reason" not in found, found
     assert found["init"][0].startswith(kind)
+
+
+def test_a_loss_that_is_wrapped_is_a_loss():
+    constructor = "        self.loss = given\n        self.how = given.reduction\n        self.loss.reduction = 'none'"
+    forward = "        return self.loss(x, torch.sigmoid(x)).mean() if self.how == 'mean' else self.loss(x, x)"
+    body = module(constructor, forward, ", given")
+    found = search(body)
+    assert "reason" not in found, found
+    assert found["init"] == ["nn.BCEWithLogitsLoss()"]
+    run(body, found)
+
+
+@pytest.mark.parametrize("signature", ["x", "\n        x, *,\n        scale=2.0,\n    "])
+def test_a_static_forward_takes_its_inputs(signature):
+    body = module("        pass", "        return x * torch.sigmoid(x)")
+    static = body.replace("    def forward(self, x", f"    @staticmethod\n    def forward({signature}", 1)
+    assert static != body
+    found = search_and_prune(HEAD + static, "Model", [], "salt")
+    assert "reason" not in found, found
+    assert "def forward(self, x" in found["definitions"] and "@static" not in found["definitions"]
 
 
 def test_what_is_asked_for_its_items_is_a_dictionary_with_the_keys_that_are_read():

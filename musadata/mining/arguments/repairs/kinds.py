@@ -14,7 +14,7 @@ from musadata.mining.arguments.guesses import guess_by_name
 from musadata.mining.arguments.repairs.parameters import Parameters
 
 LACKING = re.compile(r"'(?:int|float|str|bool|tuple|NoneType|Identity|Linear|ReLU)' object has no attribute '(\w+)'")
-# Layers of which modules are made that take one apart.
+# Layers, and a loss, of which modules are made that take one apart.
 LAYERS = (
     "nn.Linear(24, 24)",
     "nn.Conv2d(24, 24, 3, padding=1)",
@@ -23,6 +23,7 @@ LAYERS = (
     "nn.Embedding(50, 24)",
     "nn.LSTM(24, 24)",
     "nn.MultiheadAttention(24, 4)",
+    "nn.BCEWithLogitsLoss()",
 )
 OF_DICTIONARIES = frozenset({"items", "keys", "values", "get"})
 LIST_WANTED = re.compile(
