@@ -199,6 +199,21 @@ def _items(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
             yield call.func, f"{_text(source, call.func.value)}.{call.func.attr.removeprefix('iter')}"
 
 
+def _field_defaults(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
+    """`part: Part = Part()` in a data class: a value of its own for each, which Python 3.11 wants to be said."""
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "dataclasses"]
+    known = [item.asname or item.name for node in imports for item in node.names if item.name == "field"]
+    for node in imports[:1] if not known else ():
+        yield node, f"from dataclasses import {', '.join(map(ast.unparse, node.names))}, field"
+    make = known[0] if known else "field" if imports else "dataclasses.field"
+    for owner in [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]:
+        if any("dataclass" in ast.unparse(mark) for mark in owner.decorator_list):
+            values = [item.value for item in owner.body if isinstance(item, ast.AnnAssign)]
+            for value in [item for item in values if isinstance(item, ast.Call)]:
+                if _text(source, value.func) != make:
+                    yield value, f"{make}(default_factory=lambda: {_text(source, value)})"
+
+
 FORMS: dict[str, Callable[[ast.Module, str, int], Iterator[Edit]]] = {
     r"only supports boolean masks|expected condition to be a boolean|BoolTensor for mask": _masks,
     r"Subtraction, the `-` operator, with( two)? (a )?bool": _inverted,
@@ -216,6 +231,7 @@ FORMS: dict[str, Callable[[ast.Module, str, int], Iterator[Edit]]] = {
     r"has no attribute 'asscalar'": _scalars,
     r"'(map|zip|filter|range|dict_keys|dict_values|dict_items)' object (is not subscriptable|has no len)": _lists,
     r"has no attribute 'iter(items|values|keys)'": _items,
+    r"mutable default .* for field \w+ is not allowed": _field_defaults,
 }
 
 

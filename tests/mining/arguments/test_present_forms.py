@@ -138,3 +138,22 @@ def test_views_and_iterators_were_lists():
     forward += "        return self.layer(x) * sizes[1] * table.values()[0] * sum(v for _, v in table.iteritems())"
     _, model, [x] = mined(LINEAR, forward)
     assert torch.equal(model(x), model.layer(x) * 4 * 2 * 2)
+
+
+@pytest.mark.parametrize(
+    ("imported", "mark"),
+    [
+        ("from dataclasses import dataclass", "dataclass"),
+        ("from dataclasses import (\n    dataclass,\n    field as of,\n)", "dataclass()"),
+        ("import dataclasses", "dataclasses.dataclass"),
+    ],
+)
+def test_parts_of_a_configuration_are_made_for_each(imported, mark):
+    source = f"{imported}\nimport torch\nfrom torch import nn\n\n\n@{mark}\nclass Part:\n    width: int = 8\n\n\n"
+    source += f"@{mark}\nclass Whole:\n    part: Part = Part(width=4)\n    depth: int = 2\n\n\n"
+    source += module("        self.layer = nn.Linear(Whole().part.width, 3)", "        return self.layer(x)")
+    found = search_and_prune(source, "M", [], "")
+    assert "reason" not in found, found
+    space: dict = {"torch": torch}
+    exec(found["definitions"], space)
+    assert space["Model"]().layer.in_features == 4
