@@ -102,6 +102,7 @@ class _CostRecorder(DispatchMode):
         if func is _READ_SCALAR and args[0].dtype is torch.bool:
             for value in self._branches:
                 return value
+        _check_channels(func, args)
         result = func(*args, **keywords)
         if not func.is_view:
             produced = tensors_in(result)
@@ -114,6 +115,18 @@ class _CostRecorder(DispatchMode):
                 self.work += sum(one.numel() * max(one.shape, default=1) for one in produced[:1])
             self.largest = max([self.largest, *map(_bytes, produced)])
         return result
+
+
+def _check_channels(func: Any, args: Any) -> None:
+    """Refuse what a transposed convolution refuses, which tensors without memory let pass.
+
+    Raises:
+        RuntimeError: the input has other channels than the weight.
+    """
+    if func is torch.ops.aten.convolution.default and args[6]:
+        given, weight = args[0], args[1]
+        if given.shape[-len(args[3]) - 1] != weight.shape[0]:
+            raise RuntimeError(f"given transposed=1, weight of size {[*weight.shape]}, input {[*given.shape]}")
 
 
 def _product_flops(func: Any, args: Any, keywords: dict[str, Any], result: Any) -> int:

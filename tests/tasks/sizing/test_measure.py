@@ -62,6 +62,15 @@ def test_what_parameters_fix_stays_and_the_batch_grows():
     assert x.shape[0] >= 1 << 16
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+def test_channels_of_a_transposed_convolution_stay(groups):
+    layer = f"self.f = nn.ConvTranspose3d(4, 64, 4, stride=2, padding=1, groups={groups})"
+    text = reference("return self.f(x)", layer, inputs="torch.randn(3, 4, 6, 10, 12)")
+    (x,), note, _ = find(text, spec("x", 3, 4, 6, 10, 12))
+    assert note == ""
+    assert x.shape[1] == 4 and math.prod(x.shape) > 1 << 16
+
+
 def test_bounds_of_indices_grow_with_the_size_that_they_index():
     text = reference("return x.gather(1, i)", inputs="torch.randn(4, 33), torch.randint(33, (4, 9))", arguments="x, i")
     (x, i), _, _ = find(text, X, indices("i", 33, 4, 9))
