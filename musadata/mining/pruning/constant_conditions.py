@@ -269,7 +269,7 @@ class ConstantConditions:
         return node is not None and self._is_fixed(node, function)
 
     def _is_fixed(self, node: ast.expr, function: Function) -> bool:
-        if isinstance(node, ast.Constant):
+        if isinstance(node, ast.Constant) or known_answer(node, {}) is not None:
             return True
         if isinstance(node, ast.Attribute):
             own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Mapping, Sequence
+from typing import TypeGuard
 
 from musadata.mining.reading.decorators import NAMES
 from musadata.mining.reading.dotted_names import dotted_name, last_name
@@ -37,6 +38,8 @@ def known_answer(test: ast.expr, flags: Mapping[str, bool], *, on_device: bool =
         return on_device and name == AVAILABLE if name in NEVER_TRUE else None
     if isinstance(test, ast.Attribute):
         return on_device if test.attr == "is_cuda" else None
+    if _names_other_device(test):
+        return isinstance(test.ops[0], ast.NotEq)
     answer = _device_answer(test)
     return None if answer is None else answer is not on_device
 
@@ -55,6 +58,18 @@ def _ends(node: ast.stmt, flags: Mapping[str, bool]) -> bool:
         taken = {True: node.body, False: node.orelse, None: []}[answer]
         return any(_ends(item, flags) for item in taken)
     return isinstance(node, (ast.Return, ast.Raise))
+
+
+def _names_other_device(test: ast.expr) -> TypeGuard[ast.Compare]:
+    """`x.device.type == "xla"`: a device that is none of those on which references run."""
+    match test:
+        case ast.Compare(
+            left=ast.Attribute(owner, "type"),
+            ops=[ast.Eq() | ast.NotEq()],
+            comparators=[ast.Constant("xla" | "mps" | "hpu" | "npu" | "xpu" | "ipu")],
+        ):
+            return last_name(owner).endswith("device")
+    return False
 
 
 def _device_answer(test: ast.expr) -> bool | None:

@@ -20,6 +20,8 @@ EXISTS = "def exists(x):\n    return x is not None\n\n\n"
             False,
         ),
         ("if x.dim() > 3 or x.ndim == 1 or len(x.shape) == 5:\n    x = x * 2\nreturn F.relu(x)", False),
+        ("tpu = x.device.type == 'xla'\nif tpu or x.device.type == 'mps':\n    x = x * 2\nreturn F.relu(x)", False),
+        ("tpu = x.device.type == 'xla'\nif mask is None and not tpu:\n    return F.relu(x)\nreturn x * 2", False),
         ("how = 'sum'\nif how == 'mean':\n    x = x * 2\nreturn F.relu(x)", False),
         ("if not isinstance(x, torch.Tensor):\n    x = x * 2\nreturn F.relu(x)", False),
         ("n = F._Reduction.get_enum('sum')\nif n == 1:\n    x = x * 2\nreturn F.relu(x)", False),
