@@ -130,6 +130,13 @@ class PackageIndex:
     def has_module(self, name: str) -> bool:
         return self._path(name) is not None or name.replace(".", "/") in self._folders
 
+    def lacks(self, name: str) -> bool:
+        """Whether a dotted name is of a package of the tree that has no such definition, as far as can be read."""
+        parts = name.split(".")
+        modules = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
+        unread = any(self._path(module) is not None and self.module(module) is None for module in modules)
+        return self.has_module(parts[0]) and not unread
+
     def is_stand_in(self, name: str) -> bool:
         """Whether a module belongs to a package of which only some functions are at hand."""
         top = name.split(".")[0]

@@ -100,7 +100,7 @@ def draft_class(
             return _draft_variant(source, slicer, definition, made, [example], sandbox)
         except Rejection as error:
             first = error if first.reason == "needs_configuration" else first  # which it has now
-    if first.reason == "needs_package" and slicer.index.has_module(first.detail.split(".")[0]):
+    if first.reason == "needs_package" and slicer.index.lacks(first.detail):
         first = Rejection("broken_code", f"the repository lacks {first.detail}")
     problem = source.dependencies.problem(first.detail) if first.reason == "needs_package" else ""
     refused = reject_draft(first.reason, f"{first.detail} ({problem})" if problem else first.detail, where)
