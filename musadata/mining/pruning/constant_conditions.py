@@ -13,7 +13,7 @@ from typing import Any
 
 from musadata.mining.pruning.execution_watch import Log
 from musadata.mining.pruning.mentions import may_be_module
-from musadata.mining.pruning.stores import Store, Stores
+from musadata.mining.pruning.stores import LOOPS, Position, Store, Stores, end_of
 from musadata.mining.pruning.survey import CHANGING, FUNCTIONS, Function, Survey
 from musadata.mining.reading.dotted_names import last_name
 from musadata.mining.reading.known_conditions import known_answer
@@ -94,10 +94,6 @@ class Observations:
         return frozenset(found)
 
 
-Position = tuple[int, int]  # line and column
-LOOPS = (ast.For, ast.AsyncFor, ast.While)
-
-
 class Locals:
     """Names that a function binds; `inner`: arguments of functions inside it."""
 
@@ -126,12 +122,12 @@ class Locals:
 
     def _note_place(self, item: ast.AST) -> None:
         if isinstance(item, LOOPS):
-            self._loops.append(((item.lineno, item.col_offset), _end(item)))
+            self._loops.append(((item.lineno, item.col_offset), end_of(item)))
         elif isinstance(item, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
             targets = item.targets if isinstance(item, ast.Assign) else [item.target]
             for name in (part for target in targets for part in ast.walk(target)):
                 if isinstance(name, ast.Name) and not isinstance(name.ctx, ast.Load):
-                    self._stores.setdefault(name.id, []).append(_end(item))
+                    self._stores.setdefault(name.id, []).append(end_of(item))
 
     def is_still_given(self, name: str, node: ast.expr) -> bool:
         """Whether an argument has the value that the call gave, wherever control comes from to an expression."""
@@ -328,10 +324,6 @@ def _asks_for_none(node: ast.Compare) -> bool:
         case ast.Compare(ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(None)]):
             return True
     return False
-
-
-def _end(node: ast.stmt) -> Position:
-    return node.end_lineno or node.lineno, node.end_col_offset or 0
 
 
 def has_effect(node: ast.expr) -> bool:

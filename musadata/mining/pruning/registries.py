@@ -106,8 +106,8 @@ class Registries:
         name = getattr(value, "__name__", "")
         if name != "Model" and name and self.space.get(name) is value:
             return name
-        of_torch = getattr(nn, name, None) is value and name
-        return next((f"{own}.{name}" for own in ("nn",) if of_torch and self.space.get(own) is nn), None)
+        of_torch = name and getattr(nn, name, None) is value and self.space.get("nn") is nn
+        return f"nn.{name}" if of_torch else None
 
 
 def _candidates(tree: ast.Module) -> Iterator[str]:
