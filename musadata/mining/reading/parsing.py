@@ -115,6 +115,17 @@ def parse_module(name: str, path: str, text: str) -> ParsedModule:
     return module
 
 
+def parse_beside(module: ParsedModule, name: str, text: str, names: Iterable[str]) -> ParsedModule:
+    """Parse a text that uses names of a file; no statement imports them, as the file may have a name that none takes.
+
+    `name`: of the new module, after the file's own.
+    """
+    made = parse_module(f"{module.name}{name}", module.path, text)
+    for used in names:
+        made.bindings[used] = Import(module.name, used)
+    return made
+
+
 def _live_statements(module: ParsedModule, body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
     """Top-level statements, with one branch of each `try` around imports, and without `if TYPE_CHECKING`."""
     for node in body:

@@ -3,7 +3,7 @@
 import ast
 import builtins
 
-from musadata.mining.reading.parsing import Definition, ParsedModule, bound_names, parse_module
+from musadata.mining.reading.parsing import Definition, ParsedModule, bound_names, parse_beside
 from musadata.mining.slicing.constructors import find_constructor
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.evidence import Example
@@ -55,16 +55,14 @@ def fix_arguments(
     names = sorted({definition.names[0], *used})
     read = {name for text in mined.values() for name in free_names(text)} - bound
     imports = (*imports, *(line for name, line in KNOWN_IMPORTS.items() if name in read))
-    leaf = module.name.rpartition(".")[2]
-    lines = [*imports, f"from .{leaf} import {', '.join(names)}", "", ""]
-    lines += [f"class {definition.names[0]}{SUFFIX}({definition.names[0]}):"]
+    lines = [*imports, "", "", f"class {definition.names[0]}{SUFFIX}({definition.names[0]}):"]
     lines += [
         f"    def __init__(self{''.join(f', {name}' for name in own)}):",
         f"        super().__init__({', '.join(given)})",
         "",
     ]
     text = "\n".join(lines)
-    made = parse_module(f"{module.name}{SUFFIX}_{definition.names[0]}_{number}", module.path, text)
+    made = parse_beside(module, f"{SUFFIX}_{definition.names[0]}_{number}", text, names)
     index.add(made)
     rest = () if open_ones or opened else tuple(by_name[name] for name in shown)
     return made.classes()[0], Example(rest, (), example.inputs, example.input_keywords, example.evidence)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from musadata.mining.reading.parsing import Definition, ParsedModule, parse_module
+from musadata.mining.reading.parsing import Definition, ParsedModule, parse_beside
 from musadata.mining.slicing.constructors import find_method
 from musadata.mining.slicing.definition_index import PackageIndex
 
@@ -96,13 +96,12 @@ def _subclass(
     own = definition.names[0]
     lines = [
         "from types import SimpleNamespace",
-        f"from .{module.name.rpartition('.')[2]} import {own}",
         "",
         "",
         f"class {own}{SUFFIX}({own}):",
     ]
     lines += [f"    def forward(self, {', '.join(taken)}):", f"        return super().forward({', '.join(given)})", ""]
-    made = parse_module(f"{module.name}{SUFFIX}_{own}_{number}", module.path, "\n".join(lines))
+    made = parse_beside(module, f"{SUFFIX}_{own}_{number}", "\n".join(lines), [own])
     index.add(made)
     return made.classes()[0]
 

@@ -6,6 +6,8 @@ import torch
 from musadata.mining.slicing.class_slicing import Slicer
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.drafting import write_slice
+from musadata.mining.slicing.evidence import Example
+from musadata.mining.slicing.fixed_arguments import fix_arguments
 from musadata.mining.slicing.packed_inputs import unpack_inputs
 from musadata.sources.trees import MemoryTree
 from tests.mining.slicing.test_slicing import run
@@ -141,3 +143,20 @@ def test_a_recurrent_layer_that_lacks_a_part_of_its_state_gets_both(error):
     assert "def forward(self, steps, memory1, memory2)" in text
     assert "super().forward(steps, (memory1, memory2,))" in text
     assert unpacked("steps, memory", "return self.cell(steps, memory)", "RuntimeError: no luck") is None
+
+
+def test_a_file_may_have_a_name_that_no_import_takes():
+    text = NET.format(parameters="x, scale", body="a, b = x; return (a - b) * scale")
+    text += "\nclass Outer(nn.Module):\n    def __init__(self, kind, width):\n        super().__init__()\n"
+    text += "        self.part = kind()\n        self.width = width\n\n    def forward(self, x):\n"
+    text += "        return self.part([x, x], self.width)\n"
+    slicer = Slicer(PackageIndex(MemoryTree({"pkg/my-net.py": text.encode()})))
+    module = slicer.index.parse("pkg/my-net.py")
+    net, outer = slicer.module_classes(module)
+    assert (
+        "def forward(self, a, b, scale)" in write_slice(slicer, next(unpack_inputs(slicer.index, module, net, "")))[0]
+    )
+    made, rest = fix_arguments(slicer.index, module, outer, Example(("Net", "3")), 0)
+    assert rest.init == ("3",)
+    space = run(write_slice(slicer, made)[0])
+    assert torch.equal(space["Model"](3)(torch.ones(2)), torch.zeros(2))
