@@ -180,7 +180,9 @@ class BaselinePool:
         derive = partial(derive_seed, self._config, exercise.task_id, "measure")
         ready = eager.prepare_measure(request)
         self._eager.grow(eager, _COPIES * stream_of(ready.state).length)
+        lock.give_way()
         eager_ms = eager.measure(1).times[0]
+        lock.give_way()
         window = eager.ask(measures.OpenWindow(self._window_kind, _WINDOW_BYTES), measures.WindowOpened)
         compiled = None
         if self._config.torch_compile:

@@ -52,6 +52,20 @@ class DeviceLock(_Hold):
         fcntl.flock(self._wanted, fcntl.LOCK_SH)
         self._take(fcntl.LOCK_EX)
 
+    def give_way(self) -> None:
+        """If this is shared and another waits to be alone, let it go first. Asked between two commands: else it would
+        wait for all that the slowest of the many has left to do."""
+        if self._held is not None and self._wanted is None and self._is_wanted():
+            self.share()
+
+    def _is_wanted(self) -> bool:
+        with self._waiting_path.open("wb") as waiting:
+            try:
+                fcntl.flock(waiting, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+            return False
+
     def release(self) -> None:
         """Release the lock if it is held."""
         super().release()

@@ -94,14 +94,28 @@ class MeasureChecks:
         if self.device is not None:
             self.device.share()
 
+    def _next(self, command: Command) -> Command:
+        """The command, once no candidate waits to be alone on the device."""
+        self._give_way()
+        return command
+
+    def _give_way(self) -> None:
+        if self.device is not None:
+            self.device.give_way()
+
+    def _ask(self, command: object, kind: type[_Answer]) -> _Answer:
+        """What the reference's process answers, once no candidate waits to be alone on the device."""
+        self._give_way()
+        return self.baseline.ask(command, kind)
+
     def _send_state(self) -> Generator[Command, Reply, messages.Json]:
         """How the candidate's own state starts."""
         initial: messages.Json = None
         length = stream_of(self.ready.state).length if self.has_own_state else 0
         for start in range(0, max(length, 1), self.window_bytes):  # the first chunk also makes the model
             if length:
-                self.baseline.ask(measures.FillWindow(start), messages.Prepared)
-            reply = yield measures.TakeState(start)
+                self._ask(measures.FillWindow(start), messages.Prepared)
+            reply = yield self._next(measures.TakeState(start))
             self._require_window(reply)
             ready = _require(reply, messages.ModelReady)
             initial = ready.initial if start == 0 else initial
@@ -120,34 +134,34 @@ class MeasureChecks:
         self, measured: Measured, command: measures.MakeOutput, is_first: bool = False
     ) -> Generator[Command, Reply, measures.Expected]:
         """Blame the candidate if its output is wrong; of inputs that tell nothing only where they are the first."""
-        expected = self.baseline.ask(measures.Expect(command.seed, command.variant), measures.Expected)
+        expected = self._ask(measures.Expect(command.seed, command.variant), measures.Expected)
         if not (is_first or expected.telling or expected.constant):
             return expected
         if is_first and self.device is not None:
             self.device.take_alone()
-        made = _require((yield command), messages.OutputMade)
+        made = _require((yield self._next(command)), messages.OutputMade)
         if is_first and math.isfinite(made.milliseconds):
             self.known_ms, self.launches = made.milliseconds, made.launches
         problem = self._find_cheat(made) or _find_mismatch(made, expected)
         if problem is None:
             found = yield from self._compare_values(expected)
             if found.wrong:  # rounding alone may be why
-                self.baseline.ask(measures.MeasureConditions(), messages.Prepared)
+                self._ask(measures.MeasureConditions(), messages.Prepared)
                 found = yield from self._compare_values(expected)
             problem = _describe_wrong(found, expected) if found.wrong else None
         if problem is not None:
             measured.findings.append(problem)
             measured.error_class = measured.error_class or rules.RULES[problem.rule].error_class
         if not (is_first and self.is_only_proof and problem is None):  # else it is compared once more
-            self.baseline.ask(measures.ForgetExpected(), messages.Prepared)
+            self._ask(measures.ForgetExpected(), messages.Prepared)
         return expected
 
     def _is_right_without_kernels(self, expected: measures.Expected) -> Generator[Command, Reply, bool]:
-        reply = yield measures.MakeOutput(self.proof, null_kernels=True)
+        reply = yield self._next(measures.MakeOutput(self.proof, null_kernels=True))
         is_right = isinstance(reply.answer, messages.OutputMade) and _find_mismatch(reply.answer, expected) is None
         if is_right:  # it may fail
             is_right = not (yield from self._compare_values(expected)).wrong
-        self.baseline.ask(measures.ForgetExpected(), messages.Prepared)
+        self._ask(measures.ForgetExpected(), messages.Prepared)
         return is_right
 
     def _find_cheat(self, made: messages.OutputMade) -> Finding | None:
@@ -163,8 +177,8 @@ class MeasureChecks:
     def _compare_values(self, expected: measures.Expected) -> Generator[Command, Reply, measures.ChunkCompared]:
         """The first chunk that is wrong, or one that is right."""
         for start in range(0, stream_of(expected.outputs).length, self.window_bytes):
-            _require((yield measures.SendChunk(start)), messages.Prepared)
-            found = self.baseline.ask(measures.CompareChunk(start), measures.ChunkCompared)
+            _require((yield self._next(measures.SendChunk(start))), messages.Prepared)
+            found = self._ask(measures.CompareChunk(start), measures.ChunkCompared)
             if found.wrong:
                 return found
         return measures.ChunkCompared()

@@ -89,3 +89,36 @@ def waiting_is_not_at_the_gate(folder):
         except BlockingIOError:
             return False
     return True
+
+
+def test_who_shares_lets_one_that_waits_go_first(tmp_path):
+    sharing, other, waiting = (DeviceLock(tmp_path, "gpu") for _ in range(3))
+    order = []
+    sharing.share()
+    sharing.give_way()  # nobody waits
+    other.share()
+
+    def wait():
+        waiting.take_alone()
+        order.append("alone")
+        waiting.give_way()  # it is alone already
+        order.append("still alone")
+        waiting.release()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    while waiting_is_not_at_the_gate(tmp_path):
+        pass
+    other.release()
+    sharing.give_way()
+    order.append("sharing again")
+    thread.join(30)
+    assert order == ["alone", "still alone", "sharing again"]
+    sharing.release()
+
+
+def test_who_holds_nothing_has_no_way_to_give(tmp_path):
+    DeviceLock(tmp_path, "gpu").give_way()
+    alone = DeviceLock(tmp_path, "gpu")
+    with released(alone):
+        alone.take_alone()  # the first holds nothing still
