@@ -1,6 +1,7 @@
 """Conditions whose value is known for a reference, which runs eagerly, with PyTorch alone, on any device."""
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
@@ -10,6 +11,8 @@ from musadata.mining.reading.dotted_names import dotted_name, last_name
 NEVER_TRUE = frozenset(NAMES["never_true"])  # of a reference
 YIELDS = (ast.Yield, ast.YieldFrom)  # even where it never runs, it makes a function a generator
 AVAILABLE = "torch.cuda.is_available"
+OF_PACKAGE = re.compile(r"(?:\w+\.)*is_(?!(?:cuda|gpu)_)(\w+)_available")  # `is_apex_available()`
+PRESENT = frozenset({"torch", "numpy"})
 
 
 def known_answer(test: ast.expr, flags: Mapping[str, bool], *, on_device: bool = False) -> bool | None:
@@ -32,10 +35,13 @@ def known_answer(test: ast.expr, flags: Mapping[str, bool], *, on_device: bool =
             return decisive
         return None if None in answers else not decisive
     if isinstance(test, ast.Name):
-        return flags.get(test.id)
+        return False if test.id == "TYPE_CHECKING" else flags.get(test.id)
     if isinstance(test, ast.Call):
         name = dotted_name(test.func)
-        return on_device and name == AVAILABLE if name in NEVER_TRUE else None
+        if name in NEVER_TRUE:
+            return on_device and name == AVAILABLE
+        package = OF_PACKAGE.fullmatch(name)
+        return None if package is None or test.args else package[1] in PRESENT
     if isinstance(test, ast.Attribute):
         return on_device if test.attr == "is_cuda" else None
     if _names_other_device(test):

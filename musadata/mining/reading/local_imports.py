@@ -82,3 +82,14 @@ def _bound(tree: ast.Module) -> set[str]:
         elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             found.add(node.name)
     return found
+
+
+def names_type_checking(test: ast.expr) -> bool:
+    return "TYPE_CHECKING" in ast.dump(test)
+
+
+def lazy_imports(tree: ast.Module) -> list[ast.stmt]:
+    """The imports that only a type checker executes: a package that imports its parts lazily names them all there."""
+    checked = [node for node in tree.body if isinstance(node, ast.If) and names_type_checking(node.test)]
+    inside = [item for node in checked for part in node.body for item in ast.walk(part)]
+    return [item for item in inside if isinstance(item, (ast.Import, ast.ImportFrom))]

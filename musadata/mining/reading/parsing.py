@@ -11,15 +11,15 @@ from typing import TypeGuard
 
 from musadata.gc_freeze import gc_frozen
 from musadata.mining.reading.decorators import is_kept
+from musadata.mining.reading.dotted_names import dotted_name, last_name
 from musadata.mining.reading.effects import changed_names
 from musadata.mining.reading.einops import FUNCTIONS, LAYERS, call_name
 from musadata.mining.reading.known_conditions import known_answer, live_statements
-from musadata.mining.reading.local_imports import lift_imports
+from musadata.mining.reading.local_imports import lazy_imports, lift_imports, names_type_checking
 from musadata.mining.reading.old_syntax import parse_today
+from musadata.mining.reading.reports import only_reports
 
 AVAILABLE = frozenset(sys.stdlib_module_names | {"torch", "numpy"})  # what a reference may import
-# Calls of these as statements are dropped: telemetry, output, and what a base class that is dropped would do.
-DROPPED_CALLS = frozenset({"_log_api_usage_once", "save_hyperparameters", "print"})
 IMPORTS = (ast.Import, ast.ImportFrom)
 BLOCKS = (ast.If, ast.Try, ast.With, ast.For)
 STATEMENTS = ("body", "orelse", "finalbody", "handlers")
@@ -106,7 +106,7 @@ def parse_module(name: str, path: str, text: str) -> ParsedModule:
         tree = ast.parse(text) if lifted else tree
     module = ParsedModule(name, path, path.endswith("__init__.py"), text)
     statements = list(_live_statements(module, tree.body))
-    for node in [*lifted, *statements]:
+    for node in [*lazy_imports(tree), *lifted, *statements]:
         _bind(module, node)
     for node in statements:
         changed = changed_names(node, module.function)
@@ -129,7 +129,7 @@ def parse_beside(module: ParsedModule, name: str, text: str, names: Iterable[str
 def _live_statements(module: ParsedModule, body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
     """Top-level statements, with one branch of each `try` around imports, and without `if TYPE_CHECKING`."""
     for node in body:
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+        if isinstance(node, ast.If) and names_type_checking(node.test):
             yield from _live_statements(module, node.orelse)
         elif isinstance(node, ast.If) and "__main__" in ast.unparse(node.test):
             module.main = node.body
@@ -280,10 +280,9 @@ class _UsageWalker:
 
     def statement(self, node: ast.AST, local: frozenset[str], *, deferred: bool) -> None:
         special = _SPECIAL.get(type(node))
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            function = node.value.func
-            if getattr(function, "attr", getattr(function, "id", "")) in DROPPED_CALLS:
-                return
+        call = node.value if isinstance(node, ast.Expr) else None
+        if isinstance(call, ast.Call) and only_reports(dotted_name(call.func) or last_name(call.func)):
+            return
         if special is not None:
             special(self, node, local, deferred)
         else:

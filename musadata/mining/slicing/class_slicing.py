@@ -13,6 +13,7 @@ from musadata.errors import Rejection
 from musadata.mining.reading.decorators import MODULE_BASES, is_kept
 from musadata.mining.reading.dotted_names import dotted_name
 from musadata.mining.reading.parsing import AVAILABLE, Definition, ParsedModule
+from musadata.mining.reading.reports import is_logger
 from musadata.mining.slicing.callers import Callers
 from musadata.mining.slicing.configuration_classes import Configurations
 from musadata.mining.slicing.definition_index import External, InternalModule, Meaning, PackageIndex, base_names
@@ -45,7 +46,8 @@ class Piece:
     needs: set[tuple[str, int]] = field(default_factory=set)  # definitions that must exist before it is defined
     calls: set[tuple[str, int]] = field(default_factory=set)  # definitions that must exist before it runs
     is_module: bool = False
-    is_extension: bool = False  # builds native code on import; replaced by None in a reference
+    is_extension: bool = False  # builds native code on import
+    value: str = ""  # what a reference binds its name to instead
     changes: set[tuple[str, int]] = field(default_factory=set)  # definitions that it changes
     absent_bases: set[str] = field(default_factory=set)  # base classes of packages that references may not import
     is_called_by_torch: bool = False  # a base class of PyTorch may call any of its methods
@@ -233,7 +235,9 @@ class _Cut:
         if isinstance(definition.node, ast.ClassDef):
             self._start_class(piece, definition.node)
         elif _builds_extension(definition.node):
-            piece.is_extension = True
+            piece.is_extension, piece.value = True, "None"
+        elif is_logger(definition.node):  # of Python itself: others stand on a package's set-up of all its loggers
+            piece.value = f"{self._names.external(External('logging'))}.getLogger(__name__)"
         else:
             self._use(piece, (definition.node,), _code_lines(definition.node, definition.first, definition.last))
         return piece
@@ -386,6 +390,16 @@ class _Cut:
             waiting += [self._pieces[key] for key in fresh]
         return found
 
+    def _called(self, key: tuple[str, int]) -> set[tuple[str, int]]:
+        """The definitions that must exist before a definition can be called."""
+        found: set[tuple[str, int]] = set()
+        waiting = [key]
+        while waiting:
+            fresh = self._pieces[waiting.pop()].calls - found
+            found |= fresh
+            waiting += fresh
+        return found
+
     def _needed_first(self, piece: Piece) -> set[tuple[str, int]]:
         """The definitions that must exist before a piece is defined, with what these may call by then."""
         found: set[tuple[str, int]] = set()
@@ -411,8 +425,9 @@ class _Cut:
             inside = above | {piece.definition.key}
             for key in sorted(piece.needs - {piece.definition.key}):
                 place(self._pieces[key], inside)
-                for called in sorted(self._pieces[key].calls):
-                    if not self._needed_first(self._pieces[called]) & inside:
+                runs_code = isinstance(piece.definition.node, (ast.Assign, ast.AnnAssign, ast.Expr))
+                for called in sorted(self._called(key) if runs_code else self._pieces[key].calls):
+                    if called not in ordered and not self._needed_first(self._pieces[called]) & inside:
                         place(self._pieces[called], inside)
                 for changer in changing.get(key, ()):
                     if key not in piece.changes or changer.definition.key < piece.definition.key:

@@ -20,7 +20,7 @@ from musadata.mining.reading.parsing import (
     bound_names,
     parse_module,
 )
-from musadata.mining.slicing.stand_ins import stand_ins
+from musadata.mining.slicing.stand_ins import lighter_text, stand_ins
 from musadata.sources.dependencies import PLACE, Dependencies
 from musadata.sources.protocol import Packages, Tree, UnreadableFile
 from musadata.sources.trees import decode_source
@@ -102,9 +102,17 @@ class PackageIndex:
         cached = self._cache.get(name)
         if cached is None:
             text = self._stand_ins.get(path)
-            cached = parse_module(name, path, self._read(path) if text is None else text)
+            cached = self._parse_read(name, path) if text is None else parse_module(name, path, text)
             self._remember(name, cached)
         return cached
+
+    def _parse_read(self, name: str, path: str) -> ParsedModule:
+        lighter = lighter_text(path)
+        parsed = parse_module(name, path, f"{self._read(path)}\n\n{lighter}" if lighter else self._read(path))
+        if lighter:
+            replaced = parse_module(name, path, lighter).bindings.keys()
+            parsed.changes = [item for item in parsed.changes if not item[1] & replaced]
+        return parsed
 
     def _read(self, path: str) -> str:
         holder = self._dependencies if self._dependencies.holds(path) else self.tree

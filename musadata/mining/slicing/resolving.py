@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from musadata.mining.reading.decorators import MODULE_BASES
 from musadata.mining.reading.parsing import Definition, ParsedModule, parse_module, usage
+from musadata.mining.reading.reports import is_logger
 from musadata.mining.slicing.definition_index import External, InternalModule, Meaning, PackageIndex, base_names
 from musadata.mining.slicing.members import Member, class_members, replaced_names
 from musadata.mining.slicing.naming import CUSTOMARY, MOVED
@@ -77,7 +78,7 @@ class Resolver:
         module = self.index.module(module_name)
         for statement, names in module.changes if module is not None else ():
             meanings = [self.index.resolve(module, name) for name in sorted(names)]  # type: ignore[arg-type]
-            keys = frozenset(item.key for item in meanings if isinstance(item, Definition) and not _is_logger(item))
+            keys = frozenset(item.key for item in meanings if isinstance(item, Definition) and not is_logger(item.node))
             if keys:
                 yield statement, keys
 
@@ -171,11 +172,6 @@ def _same_layer(definition: Definition) -> External | None:
     """PyTorch's layer that computes the same in one process as a copy of the usual synchronized batch norm."""
     found = SYNCHRONIZED.match(definition.names[0]) if definition.is_class else None
     return External("torch.nn", f"BatchNorm{found[1]}") if found else None
-
-
-def _is_logger(definition: Definition) -> bool:
-    node = definition.node
-    return isinstance(node, ast.Assign) and "getLogger(" in ast.unparse(node.value)
 
 
 @dataclass(frozen=True)

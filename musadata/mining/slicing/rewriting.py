@@ -14,7 +14,8 @@ import libcst.matchers as m
 from musadata.mining.reading.decorators import DROPPED_DECORATORS
 from musadata.mining.reading.einops import LAYERS, Untranslatable, translate_call, translate_layer
 from musadata.mining.reading.known_conditions import known_answer
-from musadata.mining.reading.parsing import DROPPED_CALLS, Import, ParsedModule
+from musadata.mining.reading.parsing import Import, ParsedModule
+from musadata.mining.reading.reports import only_reports
 from musadata.mining.slicing.class_slicing import Piece, Slice
 from musadata.mining.slicing.line_joining import join_signature
 from musadata.mining.slicing.machine_ties import (
@@ -34,8 +35,6 @@ PLAIN_TYPES = frozenset(["int", "float", "bool", "str", "None", "tuple", "list",
 WEIGHTS = DOWNLOADING | {"load_state_dict"}
 ENDS = m.SimpleStatementLine(body=[m.ZeroOrMore(), m.Return() | m.Raise()])  # what follows it never runs
 DOCSTRING = m.SimpleStatementLine([m.Expr(m.SimpleString() | m.ConcatenatedString())])
-DROPPED_NAME = m.OneOf(*map(m.Name, sorted(DROPPED_CALLS)))
-DROPPED_CALL = m.SimpleStatementLine([m.Expr(m.Call(DROPPED_NAME | m.Attribute(attr=DROPPED_NAME)))])
 PRAGMA = re.compile(r"#\s*(type:|noqa|pyrefly|mypy|pylint:|pyre-|flake8|isort:|fmt:)")
 
 
@@ -99,8 +98,8 @@ def _is_block(piece: Piece) -> bool:
 
 
 def _write_piece(piece: Piece, module: ParsedModule) -> Written:
-    if piece.is_extension:
-        return Written(f"{piece.name} = None")
+    if piece.value:
+        return Written(f"{piece.name} = {piece.value}")
     text = (
         _class_text(piece, module) if piece.members else _lines(module, piece.definition.first, piece.definition.last)
     )
@@ -312,7 +311,16 @@ class _Tidier(cst.CSTTransformer):
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine | cst.RemovalSentinel:
-        return cst.RemoveFromParent() if m.matches(updated_node, DROPPED_CALL) else updated_node
+        kept = [item for item in updated_node.body if not _only_reports(item)]
+        if len(kept) == len(updated_node.body):
+            return updated_node
+        return updated_node.with_changes(body=kept) if kept else cst.RemoveFromParent()
+
+    def leave_SimpleStatementSuite(
+        self, original_node: cst.SimpleStatementSuite, updated_node: cst.SimpleStatementSuite
+    ) -> cst.SimpleStatementSuite:
+        kept = [item for item in updated_node.body if not _only_reports(item)]
+        return updated_node.with_changes(body=kept or [cst.Pass()])
 
     def leave_IndentedBlock(
         self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
@@ -364,6 +372,15 @@ def _is_plain(annotation: cst.Annotation | None) -> bool:
         return False
     names = re.findall(r"[A-Za-z_][\w.]*|[\"']", cst.Module([]).code_for_node(annotation.annotation))
     return all(name in PLAIN_TYPES for name in names)
+
+
+def _only_reports(statement: cst.BaseSmallStatement) -> bool:
+    """See `reports.only_reports`."""
+    if not isinstance(statement, cst.Expr) or not isinstance(statement.value, cst.Call):
+        return False
+    function = statement.value.func
+    name = function.attr.value if isinstance(function, cst.Attribute) else ""
+    return only_reports(dotted_name(function) or name)
 
 
 def _pass() -> cst.SimpleStatementLine:

@@ -11,6 +11,11 @@ from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
+from musadata.sources.dependencies import PLACE
+
+# Also where a release is at hand: its classes load, save and generate, and so need most of the package.
+LIGHTER = tuple(f"transformers/{name}.py" for name in ("modeling_utils", "configuration_utils", "utils/generic"))
+
 
 @cache
 def _texts() -> dict[str, str]:
@@ -22,3 +27,9 @@ def stand_ins(paths: Collection[str]) -> dict[str, str]:
     """Path -> text of the replacement modules for packages that a tree with these paths does not contain."""
     held = {part.removesuffix(".py") for path in paths for part in path.split("/")}
     return {path: text for path, text in _texts().items() if path.split("/")[0].removesuffix(".py") not in held}
+
+
+def lighter_text(path: str) -> str:
+    """Definitions that take the place of those of the same names in a file of a dependency; "" if there are none."""
+    inner = path.removeprefix(f"{PLACE}/")
+    return _texts()[inner] if inner != path and inner in LIGHTER else ""
