@@ -16,6 +16,7 @@ from musadata.mining.arguments.absent_packages import AbsentPackage
 from musadata.mining.arguments.attempt_execution import AttemptRunner, Result
 from musadata.mining.arguments.attempts import Attempt, shrunk, with_fewer_rows
 from musadata.mining.arguments.branch_scales import open_branches
+from musadata.mining.arguments.documented_inputs import documented_inputs
 from musadata.mining.arguments.facts import find_facts
 from musadata.mining.arguments.filling import cheap_filling
 from musadata.mining.arguments.guesses import guess_arguments, modest
@@ -243,7 +244,8 @@ def _parameters(source: str, model: type, hints: Hints) -> Parameters:
     forward = inspect.signature(model.forward)  # type: ignore[attr-defined]
     facts = find_facts(source, hints, constructor_owner(model).__name__)
     own = list(constructor_signature(model).parameters.values())
-    return Parameters(own, list(forward.parameters.values())[1:], facts, source)
+    documented = hints.get("", {}).get("documented", {})
+    return Parameters(own, list(forward.parameters.values())[1:], facts, source, documented)
 
 
 def _families(
@@ -264,7 +266,9 @@ def _families(
         elif attempt is not None:
             partial += [modest(attempt.init, list(signature.parameters)), attempt.init]
     for init in dict.fromkeys([*partial, *(guess_arguments(signature, known.facts) if guessed else ())]):
-        yield [Attempt(init, draws) for draws in guess_inputs(init, signature, forward, runner.source)]
+        documented = documented_inputs(known.documented, init, signature, forward, runner.source)
+        guessed_inputs = guess_inputs(init, signature, forward, runner.source)
+        yield [Attempt(init, draws) for draws in (*([documented] if documented else []), *guessed_inputs)]
 
 
 def _try_family(

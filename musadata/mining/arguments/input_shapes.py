@@ -53,7 +53,7 @@ def guess_inputs(
         return []
     sizes = _sizes(init, signature)
     width = sizes.width
-    required_draws = [_plain(item) or (_side(item) if place else None) for place, item in enumerate(required)]
+    required_draws = [plain_input(item) or (_side(item) if place else None) for place, item in enumerate(required)]
     lists: list[tuple[Draw, ...]] = []
     shapes = [shape for rank in _ranks(source, required[0].name) for shape in _shapes(rank, sizes)]
     if any(map(_is_side, required[1:])):
@@ -76,7 +76,7 @@ def guess_inputs(
     return [item for number, item in enumerate(lists) if item not in lists[:number]]
 
 
-def _plain(parameter: inspect.Parameter) -> Draw | None:
+def plain_input(parameter: inspect.Parameter) -> Draw | None:
     """A value for an input that is annotated as no tensor."""
     annotation = parameter.annotation
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
@@ -96,6 +96,11 @@ def _side(parameter: inspect.Parameter) -> Draw | None:
     literal = {"h": str(GRID[0]), "height": str(GRID[0]), "w": str(GRID[1]), "width": str(GRID[1])}.get(name, "")
     literal = literal or (str(GRID) if GRID_NAMES.search(name) else "")
     return Draw("literal", literal=literal, dtype="") if literal else None
+
+
+def features_of(init: tuple[str, ...], signature: inspect.Signature) -> int:
+    """How many features an input has, as far as constructor arguments say."""
+    return _sizes(init, signature).width
 
 
 @dataclass(frozen=True)

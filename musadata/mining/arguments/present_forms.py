@@ -143,6 +143,17 @@ def _floors(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
     """`nn.Linear(n / 2, 3)`, whose quotient of integers was an integer: of what is handed to a layer."""
     made = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
     calls = [node for node in _calls(tree) if _text(source, node.func) in made or NEW.match(_text(source, node.func))]
+    yield from _divided(tree, source, calls)
+
+
+def _counts(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
+    """`x.view(-1, n / 2)` and `range(n / 2)`, whose quotients of integers were integers: of what a line hands on."""
+    yield from _divided(tree, source, [node for node in _calls(tree) if _is_at(node, line)])
+    yield from _floors(tree, source, line)
+
+
+def _divided(tree: ast.Module, source: str, calls: list[ast.Call]) -> Iterator[Edit]:
+    """Quotients among the arguments of calls, and in what their variables are bound to, as whole numbers."""
     given = [item for node in calls for item in (*node.args, *(keyword.value for keyword in node.keywords))]
     names = {node.id for item in given for node in ast.walk(item) if isinstance(node, ast.Name)}
     assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
@@ -225,8 +236,8 @@ FORMS: dict[str, Callable[[ast.Module, str, int], Iterator[Edit]]] = {
     r"`torch\.solve` is deprecated|now removed\. The default behavior has changed from using the upper tri": _solved,
     r"tensors used as indices must be": _quotients,
     r"slice indices must be integers": _bounds,
-    r"of ints, but found element of type float|'float' object cannot be interpreted as an integer": _floors,
-    r"must be int(eger)?, not float|\bgot .*\bfloat\b.*(?:int|size)|empty\(\) received an invalid.*float": _floors,
+    r"of ints, ?but (got|found element of type) float|'float' object cannot be interpreted as an integer": _counts,
+    r"must be int(eger)?, not float|\bgot .*\bfloat\b.*(?:int|size)|empty\(\) received an invalid.*float": _counts,
     r"module name can.{1,2}t contain": _names_of_parts,
     r"has no attribute 'asscalar'": _scalars,
     r"'(map|zip|filter|range|dict_keys|dict_values|dict_items)' object (is not subscriptable|has no len)": _lists,

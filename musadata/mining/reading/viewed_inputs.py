@@ -16,7 +16,7 @@ def viewed_inputs(source: str) -> dict[str, Sizes]:
     if forward is None:
         return {}
     names = {item.arg for item in forward.args.args[1:]}
-    bound = {name: _first_binding(forward, name) for name in names}
+    bound = {name: first_binding(forward, name) for name in names}
     found: dict[str, Sizes] = {}
     for node in ast.walk(forward):
         for line, name, sizes in _views(node) if isinstance(node, ast.Call) else ():
@@ -25,7 +25,7 @@ def viewed_inputs(source: str) -> dict[str, Sizes]:
     return found
 
 
-def _first_binding(forward: ast.FunctionDef, name: str) -> float:
+def first_binding(forward: ast.FunctionDef, name: str) -> float:
     """The line from which on a name means something else than the input."""
     stored = [
         node.end_lineno or node.lineno

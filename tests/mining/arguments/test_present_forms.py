@@ -127,6 +127,18 @@ def test_widths_of_layers_were_quotients_of_integers(made):
     assert model.share == 0.5
 
 
+@pytest.mark.parametrize(
+    ("forward", "told"),
+    [
+        ("x.reshape(-1, 2, width / 2)", lambda x: x.reshape(-1, 2, x.size(-1) // 2)),
+        ("sum(x[..., :1] for _ in range(width / 2))", lambda x: x[..., :1] * (x.size(-1) // 2)),
+    ],
+)
+def test_counts_were_quotients_of_integers(forward, told):
+    _, model, [x] = mined(LINEAR, f"        width = x.size(-1)\n        return self.layer(x).sum() + {forward}")
+    assert torch.allclose(model(x), model.layer(x).sum() + told(x), rtol=1e-4)
+
+
 def test_names_of_parts_have_no_points():
     constructor = "        for i in range(2):\n            self.add_module('norm.%d' % i, nn.Linear(8, 8))"
     _, model, [x] = mined(constructor, "        return getattr(self, 'norm.%d' % 1)(x)")
