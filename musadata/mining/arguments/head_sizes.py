@@ -34,6 +34,21 @@ def fit_head(attempt: Attempt, error: str) -> Iterator[Attempt]:
             yield _with_side(attempt, images, other)
 
 
+def fit_exactly(attempt: Attempt, error: str) -> Iterator[Attempt]:
+    """Images of the side at which the head has just as many features, where the area alone makes the difference.
+
+    It comes before all other corrections: networks with such a head are costly to try.
+    """
+    images = [number for number, draw in enumerate(attempt.draws) if _is_image(draw)]
+    got, want = _features(attempt, error, images)
+    sides = attempt.draws[images[0]].shape[2:] if images else ()
+    if want and len(sides) == 2 and got != want and got not in attempt.values():
+        area, rest = divmod(math.prod(sides) * want, got)
+        side = math.isqrt(area)
+        if rest == 0 and side * side == area and 4 <= side <= LARGEST_SIDE:
+            yield _with_side(attempt, images, side)
+
+
 def _is_image(draw: Draw) -> bool:
     return len(draw.shape) > 3 and draw.kind in ("randn", "rand")
 

@@ -97,6 +97,8 @@ def resize(attempt: Attempt, error: str, line: str = "") -> Iterator[Attempt]:
     if HEAD.search(error):
         yield from fit_head(attempt, error)
         yield from _usual_images(attempt)
+    if "don't multiply up to the size of dim" in error:
+        yield from _divisible(attempt)
     joins = "except in dimension" in error or any(stated.dim > 1 for stated in read)
     if joins and not any(stated.got in known or stated.want in known for stated in read):
         yield from _divisible(attempt)
@@ -161,12 +163,15 @@ def _vectors(attempt: Attempt, wanted: list[int]) -> Iterator[Attempt]:
 
 
 def _usual_images(attempt: Attempt) -> Iterator[Attempt]:
-    """Images of the sizes that data sets have."""
+    """Images of the sizes that data sets have: all images of one shape alike, as a pair is, and then each alone."""
     for number, draw in enumerate(attempt.draws):
+        alike = [place for place, item in enumerate(attempt.draws) if item.shape == draw.shape]
         for side in SIDES.get(draw.shape[1], ()) if len(draw.shape) == 4 else ():
             if draw.shape[2:] != (side, side):
                 single = _with_batch_of_one(attempt, draw.shape[0]) if side >= LARGE_SIDE else attempt
-                yield _with_shape(single, number, (*single.draws[number].shape[:2], side, side))
+                for places in (alike, [number]) if len(alike) > 1 else ([number],):
+                    sides = [(place, dim) for place in places for dim in (2, 3)]
+                    yield _with_sizes(single, sides, side)
 
 
 def _paired(attempt: Attempt) -> Iterator[Attempt]:

@@ -9,6 +9,7 @@ from torch import nn
 
 from musadata.mining.arguments.attempts import Attempt, Draw, configuration, fields_of, integers, with_draw
 from musadata.mining.arguments.guesses import guess_by_name, guess_config
+from musadata.mining.arguments.head_sizes import fit_exactly
 from musadata.mining.arguments.repairs.guards import repair_guarded
 from musadata.mining.arguments.repairs.kinds import as_list, as_tuple, repair_kinds
 from musadata.mining.arguments.repairs.layers import repair_layers
@@ -79,6 +80,7 @@ def _changes_others(attempt: Attempt, other: Attempt, operands: Sequence[int]) -
 
 
 def _variants(attempt: Attempt, error: str, line: str, known: Parameters, operands: Sequence[int]) -> Iterator[Attempt]:
+    yield from fit_exactly(attempt, error)
     yield from _choose_stated(attempt, error)
     yield from _give_classes(attempt, error)
     yield from _give_axis(attempt, error)

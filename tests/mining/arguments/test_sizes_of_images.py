@@ -1,0 +1,38 @@
+"""Sizes of images that a network's own numbers fix."""
+
+from test_evidence_of_errors import module
+
+from musadata.mining.arguments.attempts import Attempt, Draw
+from musadata.mining.arguments.head_sizes import fit_exactly
+from musadata.mining.arguments.stated_sizes import resize
+from musadata.mining.search import search_arguments
+
+HEAD = "RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x2048 and 512x10)"
+
+
+def images(*sides: tuple[int, int]) -> Attempt:
+    return Attempt((), tuple(Draw("randn", (2, 3, *pair)) for pair in sides))
+
+
+def test_a_head_gets_the_side_that_the_areas_tell():
+    (found,) = fit_exactly(images((64, 64)), HEAD)
+    assert found.draws[0].shape == (2, 3, 32, 32)
+
+
+def test_a_head_whose_area_is_no_square_is_left_to_other_corrections():
+    assert list(fit_exactly(images((64, 64)), HEAD.replace("512x", "500x"))) == []
+
+
+def test_a_pair_of_images_grows_alike():
+    error = "RuntimeError: Calculated padded input size: (64 x 6). Kernel size can't be greater than actual input size"
+    shapes = [[draw.shape[2:] for draw in other.draws] for other in resize(images((16, 20), (16, 20)), error)]
+    alike, alone = shapes.index([(224, 224)] * 2), shapes.index([(224, 224), (16, 20)])
+    assert alike < alone
+
+
+def test_images_are_cut_into_the_blocks_that_the_code_unflattens():
+    constructor = "        self.layer = nn.Conv2d(1, 4, 3, padding=1)"
+    forward = "        return self.layer(x).unflatten(3, (-1, 16)).unflatten(2, (-1, 16)).mean((3, 5))"
+    source = f"import torch\nfrom torch import nn\nimport torch.nn.functional as F\n\n\n{module(constructor, forward)}"
+    found = search_arguments(source, "M", [], "")
+    assert "reason" not in found, found
