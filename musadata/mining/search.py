@@ -267,8 +267,9 @@ def _families(
             partial += [modest(attempt.init, list(signature.parameters)), attempt.init]
     for init in dict.fromkeys([*partial, *(guess_arguments(signature, known.facts) if guessed else ())]):
         documented = documented_inputs(known.documented, init, signature, forward, runner.source)
-        guessed_inputs = guess_inputs(init, signature, forward, runner.source)
-        yield [Attempt(init, draws) for draws in (*([documented] if documented else []), *guessed_inputs)]
+        if documented:
+            yield [Attempt(init, documented)]
+        yield [Attempt(init, draws) for draws in guess_inputs(init, signature, forward, runner.source)]
 
 
 def _try_family(

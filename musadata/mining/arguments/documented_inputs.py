@@ -17,7 +17,7 @@ FRAMES = 6
 LARGEST = 512
 FEATURES = re.compile(
     r"^(c|c_?in|d|e|f)\d?$|(^|_)[a-z]{0,3}(dims?|features?|feats?|hidden(_size)?|embed\w*|emb|channels?|chan|model)$"
-    r"|^(in|input|hidden|embedding|feature)_"
+    r"|^(in|input|hidden|embedding|feature)_|tag|class|vocab|^(?!.*(batch|seq|bat_)).*_size(_|$)"
 )
 KINDS = {"int": "2", "float": "0.5", "bool": "False"}
 

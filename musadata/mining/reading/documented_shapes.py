@@ -129,7 +129,7 @@ def _size(text: str) -> str | None:
         return choice[1]
     words = text.replace("-", " ").split()
     if all(SYMBOL.match(word) for word in words) and any(COUNTING.fullmatch(word) for word in words):
-        return "_".join(words)
+        return next((word for word in words if "_" in word), "_".join(words))
     if re.search(r"[+*/-]", text) and TERMS.match(text):
         try:
             ast.parse(text, mode="eval")

@@ -14,6 +14,7 @@ REWRITTEN = (
     (r"invalid syntax", r"\braise\s+([\w.]+)\s*,\s*(.+?)\s*$", r"raise \1(\2)"),
     (r"invalid syntax", r"(\S)\s*<>\s*(\S)", r"\1 != \2"),
     (r"invalid syntax", r"\bexec\s+(.+?)\s+in\s+(.+?)\s*$", r"exec(\1, \2)"),
+    (r"invalid syntax", r"\basync\s*=(?!=)", "non_blocking="),  # of PyTorch's copies
     (r"leading zeros", r"(?<![\w.])0+(?=[0-7]+\b)", "0o"),
     (r"invalid (decimal|hexadecimal) literal", r"\b(\d+|0x[\da-fA-F]+)[lL]\b", r"\1"),
 )

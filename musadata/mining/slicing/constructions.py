@@ -91,15 +91,15 @@ def find_constructions(
 
 def _plain_elsewhere(index: PackageIndex, definition: Definition, users: Iterable[ParsedModule]) -> Iterator[Example]:
     """Constructions of plain values in other files, where the name means this class."""
-    for _, example in _elsewhere(index, definition, users):
+    for _, example in constructions_in(index, definition, users):
         if _names(example) <= KNOWN and (example.init or example.init_keywords):
             yield _without_call(example)
 
 
-def _elsewhere(
+def constructions_in(
     index: PackageIndex, definition: Definition, users: Iterable[ParsedModule]
 ) -> Iterator[tuple[ParsedModule, Example]]:
-    """Constructions in other files, where the name means this class, with the file of each."""
+    """Constructions in these files, where the name means this class, with the file of each."""
     name = definition.names[0]
     for module in users:
         meaning = index.resolve(module, name)
@@ -121,7 +121,7 @@ def settled_constructions(
     The last one is made of the settings alone that have the names of arguments, as `Net(**config["model"])` is.
     """
     found: dict[Example, None] = {}
-    for user, example in _elsewhere(index, definition, [module, *users]):
+    for user, example in constructions_in(index, definition, [module, *users]):
         made = Example(
             tuple(settled(text, settings) for text in example.init),
             tuple((name, settled(text, settings)) for name, text in example.init_keywords),
@@ -146,7 +146,7 @@ def constructed_elsewhere(
     `net = Tower(resnet18(), frames)` in a script shows what a tower is made from.
     """
     shown: dict[tuple[Example, tuple[str, ...]], None] = {}
-    for user, example in _elsewhere(index, definition, users):
+    for user, example in constructions_in(index, definition, users):
         known = _known_part(index, example, definition, KNOWN | user.bindings.keys())
         used = sorted(_names(known) - KNOWN)
         if used:

@@ -25,6 +25,7 @@ from musadata.mining.slicing.hints import TREE, constructor_hints
 from musadata.mining.slicing.imports import forbidden_imports
 from musadata.mining.slicing.members import docstring_text
 from musadata.mining.slicing.naming import sort_imports
+from musadata.mining.slicing.opened_constructions import opened_constructions
 from musadata.mining.slicing.packed_inputs import unpack_inputs
 from musadata.mining.slicing.rewriting import write_definitions
 from musadata.records import Draft, Reject, SourceKind
@@ -116,6 +117,9 @@ def draft_class(
             if first.reason in ("needs_configuration", "init_fails") and error.reason != "search_fails":
                 refused = reject_draft(error.reason, error.detail, where)
     for made, example in constructed_elsewhere(slicer.index, module, definition, users):
+        with suppress(Rejection):
+            return _draft_variant(source, slicer, definition, made, [example], sandbox)
+    for made, example in opened_constructions(slicer.index, module, definition, users, settings):
         with suppress(Rejection):
             return _draft_variant(source, slicer, definition, made, [example], sandbox)
     for made, example in slicer.fitting.variants(module, definition):

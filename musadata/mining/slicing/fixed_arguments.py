@@ -32,7 +32,7 @@ def fix_arguments(
 
     Args:
         imports: statements that bind some of these names; all others are those of the file.
-        opened: names in what is fixed that the subclass takes as arguments.
+        opened: names in what is fixed that the subclass takes as arguments; then plain values are fixed too.
     """
     constructor = find_constructor(index, definition)
     if len(example.init) > len(constructor.names):
@@ -42,7 +42,7 @@ def fix_arguments(
         return None
     if not all(map(_is_import, imports)):
         return None
-    mined = {name: text for name, text in by_name.items() if not free_names(text) <= KNOWN}
+    mined = {name: text for name, text in by_name.items() if opened or not free_names(text) <= KNOWN}
     open_ones = [name for name in constructor.names if name in constructor.required and name not in by_name]
     shown = [name for name in by_name if name not in mined]
     own = [*opened, *open_ones, *shown]

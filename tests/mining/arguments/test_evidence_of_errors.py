@@ -103,6 +103,7 @@ GUARDED = {
     "if taps == 1:\n            self.c = nn.Linear(24, 8)\n        else:\n            raise NotImplementedError": "1",
     "if taps not in (5, 7):\n            raise ValueError\n        self.c = nn.Linear(24, 8)": "5",
     "if taps > 9:\n            raise ValueError(taps)\n        self.c = nn.Linear(24, 8)": "8",
+    "if len(taps) != 6:\n            raise ValueError\n        self.c = nn.Linear(24, sum(taps))": "(1, 1, 1, 1, 1, 1)",
     "if not taps or taps == 24:\n            raise ValueError\n        self.c = nn.Linear(24, 8)": "True",
 }
 

@@ -4,6 +4,7 @@ from test_evidence_of_errors import module
 
 from musadata.mining.arguments.attempts import Attempt, Draw
 from musadata.mining.arguments.head_sizes import fit_exactly
+from musadata.mining.arguments.repairs.ranks import change_rank
 from musadata.mining.arguments.stated_sizes import resize
 from musadata.mining.search import search_arguments
 
@@ -28,6 +29,12 @@ def test_a_pair_of_images_grows_alike():
     shapes = [[draw.shape[2:] for draw in other.draws] for other in resize(images((16, 20), (16, 20)), error)]
     alike, alone = shapes.index([(224, 224)] * 2), shapes.index([(224, 224), (16, 20)])
     assert alike < alone
+
+
+def test_a_sequence_of_volumes_has_as_many_dimensions_as_a_cell_asks_for():
+    error = "RuntimeError: input must have 6 dimensions, got 3"
+    made = [found.draws[0].shape for found in change_rank(Attempt((), (Draw("randn", (5, 2, 3)),)), error, "")]
+    assert len(made[0]) == 6 and made[0][:3] == (5, 2, 3)
 
 
 def test_images_are_cut_into_the_blocks_that_the_code_unflattens():

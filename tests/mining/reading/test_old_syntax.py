@@ -14,6 +14,7 @@ STATEMENTS = {
     "raise ValueError, 'no %s' % 3": "raise ValueError('no %s' % 3)",
     "x = 0777 + 10L": "x = 0o777 + 10",
     "x = 1 <> 2": "x = 1 != 2",
+    "x = x.cuda(0, async=True)": "x = x.cuda(0, non_blocking=True)",
     "exec 'x = 1'": "exec('x = 1')",
 }
 

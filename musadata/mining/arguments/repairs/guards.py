@@ -13,6 +13,8 @@ from musadata.mining.reading.handed_names import handed_names
 
 EQUAL, UNEQUAL = (ast.Eq, ast.In, ast.Is), (ast.NotEq, ast.NotIn, ast.IsNot)
 LESS, MORE = (ast.Lt, ast.LtE), (ast.Gt, ast.GtE)
+MAX_ITEMS = 16  # of a sequence whose length is asked for
+ITEMS = (1, 8)  # what it may hold: counts of blocks, or widths
 Guards = tuple[tuple[str, tuple[str, ...]], ...]  # names and the values of each with which the code does not raise
 ATTRIBUTE = re.compile(r"\bself\.(\w+)\b(?!\()")
 # What is absent: an attribute that is None, or that no statement has set.
@@ -45,7 +47,8 @@ def _with_values(attempt: Attempt, name: str, values: tuple[str, ...], known: Pa
             yield from (replace(attempt, init=(*init[:place], value, *init[place + 1 :])) for value in values)
     for place, text in enumerate(attempt.init):
         fields = fields_of(text)
-        for value in values if name in fields else ():
+        plain = [value for value in values if not value.startswith("(")]  # the tree may set a sequence
+        for value in plain if name in fields else ():
             made = configuration(text, {**fields, name: value})
             yield replace(attempt, init=(*attempt.init[:place], made, *attempt.init[place + 1 :]))
 
@@ -107,7 +110,11 @@ def _satisfied(test: ast.expr, wanted: bool) -> Iterator[tuple[str, tuple[str, .
         yield _last(test), (str(wanted),)
     elif isinstance(test, ast.Compare) and len(test.ops) == 1:
         values = _values(test.ops[0], test.comparators[0], wanted)
-        if values:
+        counted = test.left.args if isinstance(test.left, ast.Call) and _last(test.left.func) == "len" else []
+        if values and counted:
+            counts = [int(text) for text in values if text.isdigit() and int(text) <= MAX_ITEMS]
+            yield _last(counted[0]), tuple(repr((item,) * count) for count in counts for item in ITEMS)
+        elif values:
             yield _last(test.left), values
 
 

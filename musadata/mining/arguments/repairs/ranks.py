@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from musadata.mining.arguments.attempts import Attempt, with_draw
 
+MAX_RANK = 6  # of a sequence of volumes
 RANK = re.compile(
     r"(\d)-?D\b|(\d)-dimensional|expected (\d)\)?,? (?:got|dim)|expected (\d)[), ]"
     r"|number of dimensions: got (\d)|must be a (matrix)|n?dim(?:ension)?s?(?:\(\))? (?:==|=|of|should be|must be) (\d)"
@@ -24,6 +25,7 @@ RANKS = tuple(
             r"[Ee]xpected (?P<want>\d)-dimensional input .* got (?P<got>\d)-dimensional",
             r"batch1 must be a (?P<want>3)D tensor, got (?P<got>\d)D",
             r"[Ee]xpected (?P<want>\d)D (?:tensor|input)?,? ?\(?got (?P<got>\d)D",
+            r"must have (?P<want>\d) dimensions,? (?:but )?got (?P<got>\d)",
         ),
     )
 )
@@ -66,7 +68,7 @@ def change_rank(attempt: Attempt, error: str, line: str, named: Sequence[int] = 
     if by_index or "Dimension out of range" in error or "dims" in error or "dimension" in error:
         wanted += [max((len(draw.shape) for draw in attempt.draws), default=1) + 1, 2, 3, 4]
     for rank in dict.fromkeys(wanted):
-        if not 1 <= rank <= 5:
+        if not 1 <= rank <= MAX_RANK:
             continue
         last_first = -1 if "number of dimensions: got" in error else 1
         for number in dict.fromkeys([*named, *range(len(attempt.draws))[::last_first]]):
@@ -85,7 +87,7 @@ def _shift_rank(attempt: Attempt, error: str, named: Sequence[int]) -> Iterator[
         for number in dict.fromkeys([*tokens, *named, *range(len(attempt.draws))]):
             draw = attempt.draws[number]
             rank = len(draw.shape) + missing
-            if draw.kind != "literal" and 1 <= rank <= 5 and rank != len(draw.shape):
+            if draw.kind != "literal" and 1 <= rank <= MAX_RANK and rank != len(draw.shape):
                 yield with_draw(attempt, number, replace(draw, shape=reshape(draw.shape, rank)))
 
 

@@ -250,7 +250,7 @@ def _tokens(attempt: Attempt) -> Iterator[Attempt]:
     floats = {number: draw for number, draw in enumerate(attempt.draws) if draw.kind in ("randn", "rand")}
     tokens = {number: Draw("randint", draw.shape[:2], 8, "int64") for number, draw in floats.items()}
     for number, draw in floats.items():
-        if len(draw.shape) > 2:
+        if len(draw.shape) > 1:
             yield with_draw(attempt, number, tokens[number])
     if len(floats) > 1:
         yield replace(attempt, draws=tuple(tokens.get(number, draw) for number, draw in enumerate(attempt.draws)))
