@@ -1,6 +1,7 @@
 """The shapes of inputs that a method's docstring and comments state.
 
-Read are `x: [batch, length, dim]`, `:param x: of shape (B, C, H, W)`, `x (Tensor): NxCxHxW` and `x: batch * len * dim`.
+Read are `x: [batch, length, dim]`, `:param x: of shape (B, C, H, W)`, `x (Tensor): NxCxHxW`, `x: batch * len * dim`,
+and names such as `depth_b1hw`.
 """
 
 import ast
@@ -27,6 +28,7 @@ CROSSED = re.compile(
 )
 COMPACT = re.compile(r"(?<!\w)[A-Z][a-z]?\d?(?:[x×*](?:\([\w,]+\)|[A-Za-wyz][a-z]?\d?|\d+))+(?!\w)")
 SEPARATOR = re.compile(r"\s+[xX*×]\s+|[x×*]")
+SUFFIX = re.compile(r"_(b[bcdhklmnstw\d]{1,5})$")  # of a name: `depth_b1hw`
 SYMBOL = re.compile(r"[A-Za-z_]\w*$")
 TERMS = re.compile(r"[\w\s+*/()-]+$")
 COUNTING = re.compile(
@@ -64,6 +66,10 @@ def documented_shapes(method: ast.FunctionDef, lines: Sequence[str], names: Sequ
             stated = _stated(text, name)
             if stated is not None:
                 found[name] = stated
+    for name in names:
+        suffix = SUFFIX.search(name)
+        if suffix:
+            found.setdefault(name, Stated(tuple(suffix[1])))
     return found
 
 

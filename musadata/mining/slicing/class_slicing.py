@@ -261,6 +261,7 @@ class _Cut:
         meaning = follow_chain(self._resolver.index, module, name)[0] if name else None
         absent = isinstance(meaning, External) and meaning.module.split(".")[0] not in AVAILABLE
         absent = absent or (meaning is None and name.partition(".")[0] in module.absent)
+        absent = absent or name.rpartition(".")[2] == "ScriptModule"  # which would compile the class from its file
         own = any(isinstance(item, ast.FunctionDef) and item.name == "forward" for item in node.body)
         is_module = name.rpartition(".")[2] in MODULE_BASES
         if absent and (len(node.bases) > 1 or not own or is_module):

@@ -42,6 +42,14 @@ def test_prose_in_brackets_is_no_shape(line):
     assert stated(f'"""Text.\n\n{line}\n"""') == {}
 
 
+def test_a_name_may_end_with_its_shape():
+    found = stated("return 0", "depth_b1hw, pose_bk44, x_best, x_b")
+    assert {name: item.sizes for name, item in found.items()} == {
+        "depth_b1hw": ("b", "1", "h", "w"),
+        "pose_bk44": ("b", "k", "4", "4"),
+    }
+
+
 def test_a_comment_states_the_shape_of_an_input_until_its_name_means_something_else():
     assert stated("# x: [B, T]\ny = x + 1\n# y: [B, T, C]")["x"].sizes == ("B", "T")
     assert stated("x = self.layer(x)\n# x: [B, C]\nreturn x") == {}

@@ -439,6 +439,13 @@ class M(Base):
 """
 
 
+def test_a_scripted_module_becomes_a_plain_one():
+    text = "from torch import jit\n\nclass M(jit.ScriptModule):\n    @jit.script_method\n"
+    cut_out = cut({"m.py": f"{text}    def forward(self, x):\n        return 2 * x\n"}, "m.py", "M")
+    assert "jit" not in cut_out
+    assert run(cut_out)["Model"]()(torch.ones(2)).tolist() == [2, 2]
+
+
 def test_a_lightning_module_becomes_a_plain_one():
     text = cut({"m.py": LIGHTNING}, "m.py", "M")
     assert "save_hyperparameters" not in text
