@@ -11,7 +11,10 @@ from collections import Counter
 from functools import cached_property
 from typing import Any
 
+from musadata.mining.pruning.call_sites import CallSites
 from musadata.mining.pruning.execution_watch import Log
+from musadata.mining.pruning.influence import Influence
+from musadata.mining.pruning.influence_cells import Cells
 from musadata.mining.pruning.mentions import may_be_module
 from musadata.mining.pruning.stores import LOOPS, Position, Store, Stores, end_of
 from musadata.mining.pruning.survey import CHANGING, FUNCTIONS, Function, Survey
@@ -33,6 +36,19 @@ class Observations:
         self._log = log
         self._locals: dict[int, Locals] = {}
         self._stores: dict[int, Stores] = {}
+        self._influence: Influence | None = None
+
+    def is_fixed(self, site: ast.AST, reach: frozenset[str]) -> bool:
+        """Whether inputs decide nothing that a condition reads, or a loop runs over."""
+        if self._influence is None:
+            known = ConstantConditions(self, reach, follow=False)
+            cells = Cells(self.tree, self.survey, self._binds, self._log.own, self._log.classes)
+            calls = CallSites(self.tree, self._log.text, self.survey, self._log.calls, cells.properties)
+            self._influence = Influence(cells, calls, self.outcomes, self.ran, self.constant, known.answer)
+        return self._influence.is_fixed(site)
+
+    def _binds(self, function: Function, name: str) -> bool:
+        return self.locals(function).binds(name)
 
     def outcomes(self, node: ast.AST) -> set[bool]:
         """The observed values of a site; empty if it was never reached."""
@@ -151,8 +167,9 @@ class Locals:
 class ConstantConditions:
     """The constant values of conditions, by `answer`."""
 
-    def __init__(self, seen: Observations, reach: frozenset[str]):
-        """`reach`: every name in code that may run with the inputs."""
+    def __init__(self, seen: Observations, reach: frozenset[str], *, follow: bool = True):
+        """`reach`: every name in code that may run with the inputs. `follow`: ask `Observations.is_fixed`, too."""
+        self._follow = follow
         self._seen = seen
         self._reach = reach
         self._remembered: dict[int, bool | None] = {}
@@ -210,7 +227,10 @@ class ConstantConditions:
         if self._seen.survey.guards.get(id(test)) is answer:  # no inputs of a task are refused
             return answer
         settled = self.is_settled(test, test) or (self._seen.is_structural(test) and self._reads_steady_names(test))
-        return answer if settled or known_answer(test, {}) is answer else None
+        return answer if settled or known_answer(test, {}) is answer or self._is_followed(test) else None
+
+    def _is_followed(self, site: ast.AST) -> bool:
+        return self._follow and id(site) not in self._seen.survey.deferred and self._seen.is_fixed(site, self._reach)
 
     def _reads_steady_names(self, test: ast.expr) -> bool:
         """Whether no name in a condition was assigned under another one that may depend on inputs."""
@@ -248,7 +268,7 @@ class ConstantConditions:
             return not loop.orelse and self.answer(loop.test) is False
         if loop.orelse or self._seen.outcomes(loop) != {False} or has_effect(loop.iter):
             return False
-        return self.is_settled(loop, loop.iter)
+        return self.is_settled(loop, loop.iter) or self._is_followed(loop)
 
     def never_fails(self, node: ast.Try) -> bool:
         """Whether none of its handlers runs."""

@@ -10,6 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import nn
+
+from musadata.mining.pruning.call_sites import End, Ends, caller_of
 from musadata.mining.pruning.structure import Path, is_structural
 from musadata.mining.pruning.survey import FUNCTIONS, Survey
 from musadata.mining.reading.parsing import first_line
@@ -36,15 +39,26 @@ class Log:
     constants: dict[tuple[int, str], str] = field(default_factory=dict)
     tables: dict[int, set[Any] | None] = field(default_factory=dict)
     has_inputs: bool = False
+    text: str = ""  # that ran
+    calls: set[tuple[int, End | None, bool]] = field(default_factory=set)  # function, and what `caller_of` tells
+    ends: Ends = field(default_factory=dict)
+    own: frozenset[str] = frozenset()
+    classes: frozenset[str] = frozenset()
 
     def entered(self, site: int, arguments: dict[str, Any]) -> None:
         self.outcomes.setdefault(site, set()).add(True)
         if self.has_inputs:
             self.ran.add(site)
+            self.calls.add((site, *caller_of(sys._getframe(1), self.ends)))
         for name, value in arguments.items():
             text = repr(value) if type(value) in PLAIN else ""  # a subclass may define `__repr__` itself
             if self.constants.setdefault((site, name), text) != text:
                 self.constants[site, name] = ""
+
+    def constructed(self, model: nn.Module) -> None:
+        """From here on, code runs with the inputs."""
+        self.has_inputs = True
+        self.own, self.classes = plain_attributes(model)
 
     def tested(self, site: int, value: Any) -> bool:
         answer = bool(value)
@@ -63,6 +77,22 @@ class Log:
     def space(self) -> dict[str, Any]:
         """The names that instrumented code calls."""
         return {_ENTERED: self.entered, _TEST: self.tested, _TABLE: self.table}
+
+
+def plain_attributes(model: nn.Module) -> tuple[frozenset[str], frozenset[str]]:
+    """The attributes that have one plain value in all modules, and the names of the modules' classes."""
+    values: dict[str, set[tuple[type, str]]] = {}
+    others, classes = set[str](), set[type]()
+    for module in model.modules():
+        classes.update(type(module).__mro__)
+        others.update(module._parameters, module._buffers, module._modules)
+        for name, value in vars(module).items():
+            plain = type(value) in (*PLAIN, int, float)
+            values.setdefault(name, set()).add((type(value), repr(value) if plain else ""))
+    for kind in classes - set(nn.Module.__mro__):
+        others.update(vars(kind))
+    single = {name for name, found in values.items() if len(found) == 1 and next(iter(found))[1]}
+    return frozenset(single - others), frozenset(kind.__name__ for kind in classes)
 
 
 class Table(dict[Any, Any]):

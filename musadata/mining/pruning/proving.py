@@ -175,7 +175,8 @@ def _pruned(source: str, attempt: Attempt, *, again: bool = False) -> Pruned:
     survey = Survey(tree)
     log = Log(paths=paths_of(tree, survey))
     with watch_entries(_FILE) as entered:
-        seen = behaviour(instrument(source, survey), attempt, sets, log)
+        log.text = instrument(source, survey)
+        seen = behaviour(log.text, attempt, sets, log)
     left = prune(source, Observations(tree, survey, log))
     for candidate in _candidates(left, attempt) if seen.runs[0] is not None else ():
         if candidate.source == source:
@@ -252,7 +253,7 @@ def behaviour(
         _seed(0)
         model = space["Model"](*[eval(text, {**HELPERS, **space}) for text in attempt.init]).eval()
         if log is not None:
-            log.has_inputs = True
+            log.constructed(model)
         runs = [_run(model, one, space, record=not number) for number, one in enumerate(sets)]
         return Behaviour(model.state_dict(), runs)
 
