@@ -223,6 +223,24 @@ def _field_defaults(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
             for value in [item for item in values if isinstance(item, ast.Call)]:
                 if _text(source, value.func) != make:
                     yield value, f"{make}(default_factory=lambda: {_text(source, value)})"
+                for item in value.keywords if _text(source, value.func) == make else ():
+                    if item.arg == "default" and isinstance(item.value, ast.Call):
+                        yield item, f"default_factory=lambda: {_text(source, item.value)}"
+
+
+def _weights(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
+    """`weight[0] = 0` and `weight[0].fill_(0)` of what a parameter holds, which need no gradient."""
+    for node in ast.walk(tree):
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        is_at = isinstance(node, (ast.Assign, ast.AugAssign, ast.Expr)) and node.lineno <= line <= (
+            node.end_lineno or 0
+        )
+        if is_at and isinstance(node, ast.Expr) and _method(node.value).endswith("_"):
+            targets = [node.value.func.value]  # type: ignore[attr-defined]
+        for target in targets if is_at else ():
+            held = target.value if isinstance(target, ast.Subscript) else target
+            if isinstance(held, (ast.Name, ast.Attribute)) and (held is not target or isinstance(node, ast.Expr)):
+                yield held, f"{_text(source, held)}.data"
 
 
 FORMS: dict[str, Callable[[ast.Module, str, int], Iterator[Edit]]] = {
@@ -242,6 +260,7 @@ FORMS: dict[str, Callable[[ast.Module, str, int], Iterator[Edit]]] = {
     r"has no attribute 'asscalar'": _scalars,
     r"'(map|zip|filter|range|dict_keys|dict_values|dict_items)' object (is not subscriptable|has no len)": _lists,
     r"has no attribute 'iter(items|values|keys)'": _items,
+    r"leaf Variable that requires grad .*in-place": _weights,
     r"mutable default .* for field \w+ is not allowed": _field_defaults,
 }
 

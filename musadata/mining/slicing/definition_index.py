@@ -188,7 +188,7 @@ class PackageIndex:
             if found is not None:
                 return found
         absent = module.absent.get(name)
-        return External(absent.module, absent.name) if absent is not None else None
+        return self._imported(absent, module.name, hops) if absent is not None else None
 
     def member(self, module: str, name: str, hops: int = 0) -> Meaning | None:
         """The meaning of attribute `name` of a module of the tree: a binding, or a submodule."""
@@ -234,20 +234,25 @@ class PackageIndex:
         return found
 
     def _others(self, module: str, importer: str) -> list[str]:
-        """Modules of the tree that end with this name, those near the importer first: a script may extend its path."""
-        if module.split(".")[0] in AVAILABLE or importer.startswith(f"{PLACE}."):
+        """Modules that end with this name, those near the importer first: a script may extend its path.
+
+        In a dependency these are where a module may be now: `transformers.models.bert.modeling_bert`.
+        """
+        top, last = module.split(".")[0], module.rpartition(".")[2]
+        if top in AVAILABLE or importer.startswith(f"{PLACE}."):
             return []
-        found = [name for name in self._by_end.get(module.rpartition(".")[2], ()) if f".{name}".endswith(f".{module}")]
-        return sorted(found, key=lambda name: _distance(importer, name))[:MAX_OTHERS]
+        named = self._by_end.get(last, ())
+        found = [name for name in named if f".{name}".endswith(f".{module}") and not name.startswith(f"{PLACE}.")]
+        moved = [name for name in named if name.startswith(f"{PLACE}.{top}.")]
+        return [*sorted(found, key=lambda name: _distance(importer, name)), *moved][:MAX_OTHERS]
 
     @cached_property
     def _by_end(self) -> dict[str, list[str]]:
-        """The last part of a module's name -> the modules of the tree that have it."""
+        """The last part of a module's name -> the modules that have it."""
         found: dict[str, list[str]] = {}
-        for path in self._paths:
+        for path in sorted(self._paths):
             name = module_name(path)
-            if not name.startswith(f"{PLACE}."):
-                found.setdefault(name.rpartition(".")[2], []).append(name)
+            found.setdefault(name.rpartition(".")[2], []).append(name)
         return found
 
     def _from_star(self, star: str, importer: str, name: str, hops: int) -> Meaning | None:

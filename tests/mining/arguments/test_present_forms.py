@@ -169,3 +169,22 @@ def test_parts_of_a_configuration_are_made_for_each(imported, mark):
     space: dict = {"torch": torch}
     exec(found["definitions"], space)
     assert space["Model"]().layer.in_features == 4
+
+
+def test_a_default_that_a_field_names_is_made_for_each():
+    source = "from dataclasses import dataclass, field\nimport torch\nfrom torch import nn\n\n\n"
+    source += "@dataclass\nclass Part:\n    width: int = 8\n\n\n"
+    source += "@dataclass\nclass Whole:\n    part: Part = field(default=Part(width=4), metadata={'help': ''})\n\n\n"
+    source += module("        self.layer = nn.Linear(Whole().part.width, 3)", "        return self.layer(x)")
+    found = search_and_prune(source, "M", [], "")
+    assert "reason" not in found, found
+    space: dict = {"torch": torch}
+    exec(found["definitions"], space)
+    assert space["Model"]().layer.in_features == 4
+
+
+@pytest.mark.parametrize("filled", ["self.layer.weight[0] = 3", "self.layer.weight.fill_(3)", "w[0].fill_(3)"])
+def test_parameters_were_filled_in_place(filled):
+    constructor = f"        self.layer = nn.Linear(8, 3)\n        w = self.layer.weight\n        {filled}"
+    _, model, _ = mined(constructor, "        return self.layer(x)")
+    assert torch.equal(model.layer.weight[0], torch.full((8,), 3.0))

@@ -119,3 +119,15 @@ def test_a_base_class_that_needs_most_of_its_package_has_a_lighter_one_in_its_pl
     written = write_slice(slicer, block)[0]
     assert "download_everything" not in written
     assert torch.equal(run(written)["Model"](None)(torch.ones(1)), torch.full((1,), 2.0))
+
+
+def test_a_name_is_found_where_a_release_has_moved_its_module():
+    release = Release({"__init__.py": "", "models/bert/modeling_bert.py": "def gelu(x):\n    return x * 2\n"})
+    text = (
+        "from torch import nn\ntry:\n    from transformers.modeling_bert import gelu\nexcept ImportError:\n    pass\n"
+        "class Block(nn.Module):\n    def forward(self, x):\n        return gelu(x)\n"
+    )
+    index = PackageIndex(MemoryTree({"block.py": text.encode()}), dependencies=release)
+    slicer = Slicer(index)
+    [block] = slicer.module_classes(index.parse("block.py"))
+    assert torch.equal(run(write_slice(slicer, block)[0])["Model"]()(torch.ones(1)), torch.full((1,), 2.0))
