@@ -41,6 +41,7 @@ class Facts:
         convolves: it has more convolutions than linear layers; its normalization is one of images.
         reduction: what widths are divided by, for a bottleneck such as that of squeeze and excitation; 1 if by nothing.
         settings: names -> values as expressions that the tree sets elsewhere, by a command line or a file.
+        items: names that loops run over -> options of their items.
     """
 
     options: Mapping[str, Values] = field(default_factory=dict)
@@ -57,6 +58,7 @@ class Facts:
     convolves: bool = False
     reduction: int = 1
     settings: Mapping[str, str] = field(default_factory=dict)
+    items: Mapping[str, Values] = field(default_factory=dict)
 
     @property
     def unit(self) -> int:
@@ -94,8 +96,9 @@ def find_facts(source: str, hints: Mapping[str, Any], owner: str) -> Facts:
                 table.setdefault(part, {}).update(table[name])
     known = hints.get(owner, {})
     lengths, called_parameters, applied = _uses_of_parameters(tree)
+    options = find_options(source)
     return Facts(
-        find_options(source),
+        options,
         {name: tuple(found) for name, found in attributes.items()},
         {name: tuple(found) for name, found in keys.items()},
         known.get("annotations", {}),
@@ -109,6 +112,7 @@ def find_facts(source: str, hints: Mapping[str, Any], owner: str) -> Facts:
         len(re.findall(r"Conv2d\b", source)) > len(re.findall(r"Linear\b", source)),
         max((int(found) for found in REDUCTION.findall(source)), default=1),
         hints.get("", {}).get("settings", {}),
+        {_last(node.iter): options[_last(node.target)] for node in _loops(tree) if _last(node.target) in options},
     )
 
 
@@ -202,6 +206,13 @@ def _optional(tree: ast.Module) -> frozenset[str]:
             name = _key(node.left) or _last(node.left)
             found |= {name} - own.get(id(node), set())
     return frozenset(found)
+
+
+def _loops(tree: ast.Module) -> Iterator[ast.For | ast.comprehension]:
+    """Loops over what a name holds."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.iter, (ast.Name, ast.Attribute)):
+            yield node
 
 
 def _wrapping(tree: ast.Module) -> Iterator[str]:

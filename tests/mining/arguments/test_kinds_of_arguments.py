@@ -76,3 +76,23 @@ def test_what_is_unpacked_beside_a_shape_is_no_dimension(rank):
     found = search(body)
     assert "reason" not in found, found
     assert run(body, found).dim() == rank
+
+
+def test_a_list_holds_the_keys_of_the_table_that_its_items_are_looked_up_in():
+    table = "KINDS = {'relu': nn.ReLU, 'tanh': nn.Tanh}\n\n\n"
+    constructor = "        self.acts = nn.ModuleList([KINDS[kind]() for kind in kinds])"
+    found = search(table + module(constructor, "        return sum(act(x) for act in self.acts)", ", kinds"))
+    assert found.get("init") == ["('relu',)"], found
+
+
+@pytest.mark.parametrize("default", ["None", "[]"])
+def test_what_is_moved_to_a_device_is_a_tensor(default):
+    constructor = "        self.table = nn.Parameter(table.to('cpu'))"
+    found = search(module(constructor, "        return x @ self.table", f", table={default}"))
+    assert found.get("init", [""])[0].startswith("torch.rand("), found
+
+
+def test_targets_that_some_are_left_out_of_are_classes():
+    constructor = "        self.loss = nn.CrossEntropyLoss(ignore_index=255)"
+    found = search(module(constructor, "        return self.loss(x, target)", inputs="x, target"))
+    assert "randint" in found.get("inputs", ["", ""])[1], found

@@ -25,6 +25,10 @@ NUMBER_WANTED = re.compile(
     re.I,
 )
 NUMBERS = ("8", "1", "0")
+OF_TENSORS = re.compile(
+    r"'(NoneType|list)' object has no attribute '(to|cuda|size|shape|unsqueeze|view|dim|clone|detach)'"
+)
+TENSOR = "torch.rand(24, 24)"
 # A convolution of a branch returns sides other than those of what it is added to.
 # What a mode of `forward` does not do.
 UNSUPPORTED = re.compile(
@@ -67,10 +71,10 @@ def repair_named(
         yield from _satisfy(attempt, line, known)
     if error.startswith("KeyError"):
         yield from _give_keys(attempt, error, known)
-    if MISSING.search(error):
+    if MISSING.search(error) or OF_TENSORS.search(error):
         handed = handed_names(known.source)
         others = {name for word in words for name in handed.get(word, ())}  # an inner call has names of its own
-        yield from _give_options(attempt, words | others, known)
+        yield from _give_options(attempt, words | others, known, TENSOR if OF_TENSORS.search(error) else "")
         yield from _give_inputs(attempt, words, others, error, known)
     if UNSUPPORTED.search(error):
         yield from _switch(attempt, known)
@@ -140,14 +144,18 @@ def asserted_values(line: str, name: str, text: str, others: Sequence[int] = ())
     return [str(value) for value in values if value > 0 and str(value) != text][:MAX_OF_ASSERTION]
 
 
-def _give_options(attempt: Attempt, words: set[str], known: Parameters) -> Iterator[Attempt]:
-    """A value for an optional parameter of the constructor that is None or False by default."""
+def _give_options(attempt: Attempt, words: set[str], known: Parameters, tensor: str) -> Iterator[Attempt]:
+    """A value for an optional parameter of the constructor that is None or False by default.
+
+    `tensor`: an expression for one where the code uses it so; else "".
+    """
     for place, item in enumerate(known.init):
-        if item.name not in words or place < len(attempt.init) or item.default not in (None, False):
+        is_open = item.default in (None, False) or (tensor and item.default == [])
+        if item.name not in words or place < len(attempt.init) or not is_open:
             continue
         between = [default_text(other.default) for other in known.init[len(attempt.init) : place]]
         if None not in between:
-            value = "True" if item.default is False else guess_value(item, 0, known.facts)
+            value = "True" if item.default is False else tensor or guess_value(item, 0, known.facts)
             yield replace(attempt, init=(*attempt.init, *map(str, between), value))
 
 

@@ -45,6 +45,7 @@ ABSENT = re.compile(r"'(?:int|float|bool|tuple)' object has no attribute '(\w+)'
 LACKING = re.compile(r"'(?:int|float|str|bool|tuple|NoneType|Identity)' object has no attribute '(\w+)'")
 ASSIGNED = re.compile(r"cannot assign '(?:int|float|bool|tuple)' object to (?:buffer|parameter)")
 TARGET = re.compile(r"Expected target size (?:torch\.Size\()?\[[\d, ]+\]\)?, got (?:torch\.Size\()?\[([\d, ]+)\]")
+WANTS_CLASSES = re.compile(r"class probabilities, got Long|ignore_index is not supported for floating point target")
 # A sum with a shortcut, whose channels or features differ.
 SHORTCUT = re.compile(
     r"of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension [12]"
@@ -147,7 +148,7 @@ def _give_attributes(attempt: Attempt, error: str, known: Parameters) -> Iterato
 def _give_classes(attempt: Attempt, error: str) -> Iterator[Attempt]:
     """The number of the right class for each item, in place of a target that is shaped like the scores."""
     stated = TARGET.search(error)
-    if stated is None and "class probabilities, got Long" not in error:
+    if stated is None and not WANTS_CLASSES.search(error):
         return
     for number, draw in reversed(list(enumerate(attempt.draws[1:], 1))):
         got = tuple(map(int, re.findall(r"\d+", stated[1]))) if stated else draw.shape
