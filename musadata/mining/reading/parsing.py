@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TypeGuard
 
 from musadata.gc_freeze import gc_frozen
+from musadata.mining.reading.called_modules import name_forward
 from musadata.mining.reading.decorators import is_kept
 from musadata.mining.reading.dotted_names import dotted_name, last_name
 from musadata.mining.reading.effects import changed_names
@@ -101,7 +102,7 @@ def parse_module(name: str, path: str, text: str) -> ParsedModule:
     """
     with warnings.catch_warnings(), gc_frozen(len(text)):
         warnings.simplefilter("ignore")  # such as invalid escapes in strings
-        tree, text = parse_today(text)
+        tree, text = name_forward(*parse_today(text))
         text, lifted = lift_imports(text, tree, AVAILABLE)
         tree = ast.parse(text) if lifted else tree
     module = ParsedModule(name, path, path.endswith("__init__.py"), text)
