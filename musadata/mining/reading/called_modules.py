@@ -20,10 +20,9 @@ def name_forward(tree: ast.Module, text: str) -> tuple[ast.Module, str]:
 
 
 def _called(node: ast.ClassDef) -> list[ast.FunctionDef]:
-    """The method of a class, if it derives from `nn.Module` alone, has no `forward` and names its `__call__` nowhere."""
+    """The method, if a class derives from `nn.Module` alone, has no `forward` and names its `__call__` nowhere."""
     methods = {item.name: item for item in node.body if isinstance(item, ast.FunctionDef)}
     is_module = [last_name(base) for base in node.bases] == ["Module"] and not node.keywords
     named = any(isinstance(item, ast.Attribute) and item.attr == "__call__" for item in ast.walk(node))
-    return (
-        [methods["__call__"]] if is_module and "__call__" in methods and "forward" not in methods and not named else []
-    )
+    is_other = not is_module or named or "forward" in methods
+    return [] if is_other or "__call__" not in methods else [methods["__call__"]]
