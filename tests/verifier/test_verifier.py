@@ -76,6 +76,16 @@ def test_each_failure_has_its_stage_class_and_rule(verifier, relu_task, relu, ol
     assert len(verdict.feedback) < 2100
 
 
+def test_what_an_operator_says_that_fails_reaches_the_finding(verifier, relu_task, relu):
+    failing = relu.replace("auto dense = x.contiguous();", "auto dense = x.contiguous().view({-1, 3, 1009});")
+    verdict = verifier.verify(relu_task, failing)
+    assert verdict.error_class is ErrorClass.RUNTIME
+    assert "invalid for input of size" in verdict.findings[0].message
+    hungry = relu.replace("torch::empty_like(dense)", "torch::empty({1LL << 45}, x.options())")
+    verdict = verifier.verify(relu_task, hungry)
+    assert "out of memory" in verdict.findings[0].message  # by which it is told that others may have held it
+
+
 def test_hidden_shapes_are_judged_too(verifier, relu_task, relu):
     hidden = (dataclasses.replace(relu_task.inputs[0], shape=(5, 7)),)
     keyed = relu.replace("if (i < n)", "if (i < n && n > 100)")

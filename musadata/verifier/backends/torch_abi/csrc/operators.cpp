@@ -3,6 +3,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/MemoryFormat.h>
 #include <dlfcn.h>
+#include <torch/csrc/Exceptions.h>
 
 #include <string>
 #include <vector>
@@ -156,6 +157,9 @@ bool torch_abi_call(const char* name, const char* overload, const Value* argumen
   try {
     torch_abi::call(name, overload, arguments, count, results, result_count);
     return true;
+  } catch (python_error& error) {  // what an operator raises while a dispatch mode of Python is active
+    error.persist();
+    g_failure = error.what();
   } catch (const c10::Error& error) {
     g_failure = error.what_without_backtrace();
   } catch (const std::exception& error) {
