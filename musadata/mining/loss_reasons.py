@@ -6,7 +6,7 @@ import re
 LACKING = (  # no arguments mend these
     (r"^(AbsentPackage|ModuleNotFoundError|ImportError)", "needs_package"),
     (r"^NameError", "unresolved_name"),
-    (r"^(File\w+|IsADirectory|NotADirectory|Permission)Error|No such file|bytes or os\.PathLike", "needs_file"),
+    (r"^(File\w+|IsADirectory|NotADirectory|Permission)Error|No such file|os\.PathLike", "needs_file"),
     (r"^(URLError|HTTPError|ConnectionError|gaierror)", "needs_network"),
     (r"Torch not compiled with|NVIDIA driver|CUDA (error|driver)|process group", "needs_device"),
     (r"^AttributeError: module '[\w.]+' has no attribute|Legacy autograd function|was removed in", "outdated_code"),

@@ -36,7 +36,7 @@ NOT_A_SEQUENCE = re.compile(
     r"not iterable|not subscriptable|has no len|cannot unpack|must be (a )?(tuple|list|Iterable)(?! of ints)"
     r"|called with an iterable"
 )
-TYPES = re.compile(r"supported between instances|\): argument '|for argument #")  # are what such messages list
+TYPES = re.compile(r"supported between instances|os\.PathLike|\): argument '|for argument #")  # are what these list
 OPTIONS = re.compile(
     r"(?:one of|options|supported|choose from|either|should be|must be|valid|expected|available)\b(.{3,200})",
     re.I | re.DOTALL,
