@@ -44,6 +44,16 @@ FILTERS = {
         reference("return x + torch.arange(33)"),
         reference("return x + torch.arange(33, device=x.device)"),
     ),
+    "tensor that is no buffer": (
+        "other_device",
+        reference("return x * self.table", "self.table = torch.linspace(1, 2, 33)"),
+        reference("return x * self.table", "self.register_buffer('table', torch.linspace(1, 2, 33))"),
+    ),
+    "device of what depends on values": (
+        "other_device",
+        reference("return x + torch.zeros(4, 33).scatter_(1, x.argmax(1, keepdim=True).cpu(), 1.0)"),
+        reference("return x + torch.zeros_like(x).scatter_(1, x.argmax(1, keepdim=True), 1.0)"),
+    ),
     "random": (
         "nondeterministic",
         reference("return x + torch.rand_like(x)"),
@@ -123,6 +133,11 @@ FILTERS = {
         "unchanged_input",
         reference("return self.d(x)", "self.d = nn.Dropout(0.5)"),
         reference("return x * 2"),
+    ),
+    "nearly a copy": (
+        "unchanged_input",
+        reference("return self.norm(x)", "self.norm = nn.BatchNorm1d(33); self.eval()"),
+        reference("return F.relu(self.norm(x))", "self.norm = nn.BatchNorm1d(33); self.eval()"),
     ),
     "copy": ("unchanged_input", reference("return x.clone()"), reference("return x.clone() + 1")),
     "view": ("unchanged_input", reference("return x.flatten()"), reference("return x.flatten().exp()")),

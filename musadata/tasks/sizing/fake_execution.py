@@ -2,15 +2,18 @@
 
 import logging
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
+    FakeTensor,
     FakeTensorMode,
 )
 from torch.utils.flop_counter import flop_registry, sdpa_flop_count
@@ -24,6 +27,7 @@ BYTES_PER_SECOND = 4.8e12
 FLOPS_PER_SECOND = 67e12
 _FLOPS_PER_ELEMENT = 16  # measured on the emulator: 2.9 s for 0.5 M elements of a ReLU, 2.3 s for 8 M FLOPs
 _SCANS = frozenset({"cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"})
+TWO_DEVICES = re.compile(r"two different devices|on the same device|expected device|on device \w+, but")
 _READ_SCALAR = torch.ops.aten._local_scalar_dense.default
 
 logging.getLogger("torch._subclasses.fake_tensor").disabled = True  # reports every size that is refused
@@ -176,6 +180,25 @@ def shapes_only(with_devices: bool = False) -> Iterator[None]:
     finally:
         torch._C._set_mkldnn_enabled(onednn)
         torch.backends.mha.set_fastpath_enabled(fast)
+
+
+def call_on_device(model: torch.nn.Module, values: Sequence[Any]) -> None:
+    """Call a model as if a GPU held its parameters, its buffers and the tensors among `values`; it is spoilt then.
+
+    Raises:
+        RuntimeError: its message matches `TWO_DEVICES` if tensors of two devices meet.
+        Exception: whatever the reference raises.
+    """
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+
+    def placed(value: Any) -> Any:
+        is_tensor = isinstance(value, torch.Tensor)
+        return FakeTensor(mode, value.detach().to("meta"), torch.device("cuda:0")) if is_tensor else value
+
+    state = dict(chain(model.named_parameters(remove_duplicate=False), model.named_buffers(remove_duplicate=False)))
+    moved = {name: placed(value) for name, value in state.items()}
+    with mode, torch.no_grad(), without_dynamo():
+        torch.func.functional_call(model, moved, tuple(map(placed, values)), tie_weights=False)
 
 
 def measure_cost(

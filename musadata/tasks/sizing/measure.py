@@ -17,9 +17,11 @@ from musadata.tasks.checked_reference import describe
 from musadata.tasks.operator_recording import tensors_in
 from musadata.tasks.reference_loading import build_model, load_reference, set_seed
 from musadata.tasks.sizing.fake_execution import (
+    TWO_DEVICES,
     Cost,
     OperatorBudget,
     Unscalable,
+    call_on_device,
     measure_cost,
     record_branches,
     shapes_only,
@@ -118,8 +120,9 @@ class Subject:
         Raises:
             Rejection: they meet others.
         """
-        if self._with_devices:
-            return  # it holds real tensors, and nothing tells theirs apart
+        if self._with_devices or _holds_plain_tensors(self._shapes):
+            self._require_moved()
+            return
         with self.shapes_only():
             values = self._values(specs)
         try:
@@ -128,6 +131,16 @@ class Subject:
         except RuntimeError as error:
             if "device" in str(error):
                 raise Rejection(_OTHER_DEVICE, describe(error)) from error
+
+    def _require_moved(self) -> None:
+        """`require_one_device` for one that reads values, or holds tensors that do not move with it."""
+        try:
+            call_on_device(build_model(self.reference, 0), self._examples)
+        except RuntimeError as error:
+            if TWO_DEVICES.search(str(error)):
+                raise Rejection(_OTHER_DEVICE, describe(error)) from error
+        except Exception:  # whatever a call raises that depends on values: it does not tell
+            return
 
     def shapes_only(self) -> AbstractContextManager[None]:
         """What `cost` runs under."""
@@ -168,6 +181,11 @@ class Subject:
             return all(bool(torch.isfinite(one).all()) for one in outputs)
         except Exception:  # the reference may raise anything; that is the answer
             return False
+
+
+def _holds_plain_tensors(model: torch.nn.Module) -> bool:
+    """Whether a module has tensors that are neither parameters nor buffers."""
+    return any(isinstance(value, torch.Tensor) for module in model.modules() for value in vars(module).values())
 
 
 def _find(source: str, specs: Specs) -> tuple[Specs, str]:
