@@ -22,7 +22,7 @@ def without_accidents(runner: AttemptRunner, attempt: Attempt, parameters: list[
 
     `parameters`: the names of the inputs.
     """
-    attempt = _separate(runner, attempt)
+    attempt = _separate(runner, _without_wide_masks(runner, attempt))
     attempt = _without_accidental_batch(runner, attempt)
     for trial in (*_with_batches(attempt), *_without_squares(attempt)):
         if _works(runner, trial):
@@ -105,6 +105,19 @@ def _without_accidental_batch(runner: AttemptRunner, attempt: Attempt) -> Attemp
     return trial if trial != attempt and _works(runner, trial) else attempt
 
 
+def _without_wide_masks(runner: AttemptRunner, attempt: Attempt) -> Attempt:
+    """The attempt with the first two dimensions of the first input for a mask of three, if the module runs so.
+
+    Where all sizes are equal, a flag for each of several items fits with one dimension more as well.
+    """
+    shape = attempt.draws[0].shape
+    for number, draw in enumerate(attempt.draws[1:], 1):
+        if draw.kind == "bool" and len(draw.shape) == len(shape) == 3 and draw.shape[1:] == shape[:2] and shape[0] > 1:
+            trial = with_draw(attempt, number, replace(draw, shape=shape[:2]))
+            attempt = trial if _works(runner, trial) else attempt
+    return attempt
+
+
 def _with_batches(attempt: Attempt) -> Iterator[Attempt]:
     """The attempt with a batch before the first dimension, where that hangs on the constructor's arguments."""
     sizes = attempt.values()
@@ -146,10 +159,16 @@ def _single_channels(runner: AttemptRunner, attempt: Attempt, parameters: list[s
 
 
 def leading_slots(attempt: Attempt) -> set[int]:
-    """Slots of `values()` that are batches of inputs, and all of lengths, which belong to other inputs."""
+    """Slots of `values()` that are batches of inputs, and all of lengths, which belong to other inputs.
+
+    So do vectors of classes that have an item for each row.
+    """
+    batches = {draw.shape[0] for draw in attempt.draws if len(draw.shape) > 1}
     place, found = attempt.init_count(), set()
     for draw in attempt.draws:
         end = place + len(draw.shape) + draw.is_bounded
-        found |= set(range(place, end)) if draw.kind == "lengths" else {place} if len(draw.shape) > 1 else set()
+        is_classes = draw.kind == "randint" and len(draw.shape) == 1 and draw.shape[0] in batches
+        is_leading = len(draw.shape) > 1 or is_classes
+        found |= set(range(place, end)) if draw.kind == "lengths" else {place} if is_leading else set()
         place = end
     return found

@@ -22,7 +22,7 @@ from musadata.mining.arguments.absent_packages import absent_packages
 from musadata.mining.arguments.attempts import Attempt
 from musadata.mining.arguments.growth import TooLarge, bounded_size
 from musadata.mining.arguments.module_snapshots import MINED, Snapshot
-from musadata.mining.arguments.operations import OperationCounter, counted_work, refusing_rows
+from musadata.mining.arguments.operations import OperationCounter, Work, counted_work, refusing_rows
 
 MAX_ELEMENTS = 1 << 20  # of one input; an attempt with a larger one is not executed
 HELPERS = {"torch": torch, "nn": nn, "F": torch.nn.functional, "SimpleNamespace": SimpleNamespace}
@@ -107,13 +107,13 @@ class AttemptRunner:
         self.tries += 1
         with warnings.catch_warnings(), counted_work() as work:
             warnings.simplefilter("ignore")
-            result = self._attempt(attempt, twice)
+            result = self._attempt(attempt, twice, work)
         result = replace(result, layers=work.layers)
         self._seen[attempt] = result
         self.tries += work.total // WORK_PER_TRY
         return result
 
-    def _attempt(self, attempt: Attempt, twice: bool) -> Result:
+    def _attempt(self, attempt: Attempt, twice: bool, work: Work) -> Result:
         if any(draw.elements > MAX_ELEMENTS for draw in attempt.draws):
             return Result(False, "ValueError: input too large", stage="inputs")
         if attempt.init in self._unbuildable:
@@ -130,7 +130,7 @@ class AttemptRunner:
         try:
             inputs = self._draw(attempt, built)
             stage, given = "forward", [_copied(item) for item in inputs]
-            with torch.no_grad(), refusing_rows(given, TRANSIENT):
+            with torch.no_grad(), refusing_rows(given, TRANSIENT, work):
                 returned = built.model(*given)
                 outputs = tensors(returned)
                 again = tensors(built.model(*[_copied(item) for item in inputs])) if twice else outputs

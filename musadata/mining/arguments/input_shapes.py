@@ -210,7 +210,13 @@ def draw_input(name: str, shape: tuple[int, ...], source: str) -> Draw:
         return Draw("randn", (*shape[:-1], shape[-2]))
     if MASK_NAMES.search(lowered) and len(shape) > 2 and _gets_dimensions(name, source):
         return Draw("rand", shape[:2])
-    return Draw("rand" if MASK_NAMES.search(lowered) or between else "randn", shape)
+    return Draw("rand" if MASK_NAMES.search(lowered) or between else "randn", shape[: _stated_rank(name, source)])
+
+
+def _stated_rank(name: str, source: str) -> int | None:
+    """How many dimensions an input has that gets others behind them: one for each row in `x[:, None, None, None]`."""
+    indexed = re.search(rf"\b{name}\[(:(?:, :)*)(?:, None){{2,}}\]", source)
+    return indexed[1].count(":") if indexed else None
 
 
 def _is_class(name: str, source: str) -> bool:

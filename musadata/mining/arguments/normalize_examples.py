@@ -4,6 +4,7 @@ import ast
 import builtins
 import inspect
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -32,7 +33,8 @@ def normalize_example(
     if init is None:
         return None
     try:
-        init = tuple(_plain_text(runner, text) for text in init)
+        stated = [_plain_default(item) for item in signature.parameters.values()]
+        init = tuple(_plain_text(runner, text, default) for text, default in zip_longest(init, stated[: len(init)]))
     except Exception:
         return None
     inputs = _in_position(example["inputs"], example["input_keywords"], forward)
@@ -71,15 +73,21 @@ def _in_position(
     return None if given or missing else tuple(found)
 
 
-def _plain_text(runner: AttemptRunner, text: str) -> str:
+def _plain_default(parameter: inspect.Parameter) -> str | None:
+    """The default of a parameter if it is a number, a string, or several."""
+    return default_text(parameter.default) if isinstance(parameter.default, (int, float, str, tuple)) else None
+
+
+def _plain_text(runner: AttemptRunner, text: str, default: str | None) -> str:
     """The value of an expression as a literal, or the expression itself if its value has no literal.
 
-    A name that nothing binds is a parameter of the function that shows the example.
+    A name that nothing binds is a parameter of the function that shows the example: it is the `default` of what it is
+    given for, or a guess.
     """
     try:
         value = runner.value(text)
     except NameError:
-        text = _with_guesses(runner, text)
+        text = default if default is not None and text.isidentifier() else _with_guesses(runner, text)
         value = runner.value(text)
     if isinstance(value, torch.Size):
         value = tuple(value)

@@ -1,6 +1,7 @@
 """Counting the multiply-adds of convolutions and matrix products in one call. Runs inside the sandbox.
 
-Beside it: refusing code that takes one input apart where several were meant. `spike, trace = x` fits any two rows.
+Beside it: refusing code that takes one tensor apart where several were meant. `spike, trace = x` fits any two rows, and
+so does `x, loss = self.layer(x)` with a layer of torch.
 """
 
 import dis
@@ -47,10 +48,14 @@ def _operations(name: str, args: Any, result: Any) -> int:
 
 
 class Work:
-    """The multiply-adds of layers so far: no exact count, but the same on every machine. `layers`: calls that ended."""
+    """The multiply-adds of layers so far: no exact count, but the same on every machine.
+
+    `layers`: calls that ended. `last`: what the last of torch's own returned.
+    """
 
     total = 0
     layers = 0
+    last: Any = None
 
 
 @contextmanager
@@ -60,6 +65,7 @@ def counted_work() -> Iterator[Work]:
 
     def count(layer: Any, inputs: Any, output: Any) -> None:
         work.layers += 1
+        work.last = output if type(layer).__module__.startswith("torch.") else work.last
         weight = layer.__dict__.get("_parameters", {}).get("weight")
         if weight is not None and weight.dim() > 1 and isinstance(output, torch.Tensor):
             work.total += weight.numel() * output.numel() // max(1, weight.shape[0])
@@ -72,16 +78,20 @@ def counted_work() -> Iterator[Work]:
 
 
 @contextmanager
-def refusing_rows(inputs: Sequence[Any], file: str) -> Iterator[None]:
-    """Inside, code of a file that unpacks the rows of an input fails as with a wrong number of rows."""
+def refusing_rows(inputs: Sequence[Any], file: str, work: Work) -> Iterator[None]:
+    """Inside, code of a file that unpacks the rows of an input, or of what a layer or another `forward` has returned,
+    fails as with a wrong number of rows."""
     taken = [item for item in inputs if isinstance(item, torch.Tensor)]
+    batches = {len(item) for item in taken if item.dim()}
     original = torch.Tensor.__iter__
 
     def rows(self: torch.Tensor) -> Any:
         frame = sys._getframe(1)
         code, place = frame.f_code.co_code, frame.f_lasti
-        if frame.f_code.co_filename == file and code[place] == UNPACKING and any(self is item for item in taken):
-            raise ValueError(f"rows of one input, not several values to unpack (expected {code[place + 1]})")
+        if frame.f_code.co_filename == file and code[place] == UNPACKING:
+            is_result = self is work.last or ("forward" in frame.f_code.co_names and len(self) in batches)
+            if is_result or any(self is item for item in taken):
+                raise ValueError(f"rows of one input, not several values to unpack (expected {code[place + 1]})")
         return original(self)
 
     torch.Tensor.__iter__ = rows  # type: ignore[method-assign]

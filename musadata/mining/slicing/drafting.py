@@ -26,7 +26,7 @@ from musadata.mining.slicing.imports import forbidden_imports
 from musadata.mining.slicing.members import docstring_text
 from musadata.mining.slicing.naming import sort_imports
 from musadata.mining.slicing.opened_constructions import opened_constructions
-from musadata.mining.slicing.packed_inputs import unpack_inputs
+from musadata.mining.slicing.packed_inputs import takes_list, unpack_inputs
 from musadata.mining.slicing.rewriting import write_definitions
 from musadata.records import Draft, Reject, SourceKind
 from musadata.sandbox import Caller, Limits
@@ -77,6 +77,9 @@ def draft_class(
         slicer.index, module, definition, callers.composed(definition), callers.users(definition)
     )
     shown = [*find_examples(definition), *callers.examples(definition, module), *constructions.plain]
+    for unpacked in unpack_inputs(slicer.index, module, definition) if takes_list(slicer.index, definition) else ():
+        with suppress(Rejection):
+            return _draft_variant(source, slicer, definition, unpacked, constructions.plain, sandbox)
     first: Rejection | None = None
     for variant, examples in [*((made, [example]) for made, example in constructions.fixed), (definition, shown)]:
         try:

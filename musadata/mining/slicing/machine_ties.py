@@ -62,6 +62,11 @@ class _UseFinder(ast.NodeVisitor):
     def visit_Name(self, node: ast.Name) -> None:
         self.found |= node.id in NAMES
 
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        parameters = {item.arg for item in (*node.args.args, *node.args.kwonlyargs)}
+        self.found |= node.name != "__init__" and bool(parameters & PLACED)  # calls may place what it makes
+        self.generic_visit(node)
+
     def visit_Assign(self, node: ast.Assign) -> None:
         if not (isinstance(node.targets[0], ast.Name) and node.targets[0].id == CARRIER):
             self.generic_visit(node)

@@ -21,6 +21,8 @@ ITERATING = frozenset({"zip", "enumerate", "reversed", "cat", "stack", "concat",
 OF_TENSORS = frozenset({"shape", "device", "dtype", "data", "T", "mT", "H", "ndim", "is_cuda", "requires_grad", "grad"})
 OF_TENSORS |= {"real", "imag", "layout", "is_sparse", "names"}
 LACKING = re.compile(r"'Tensor' object has no attribute '(\w+)'")
+LIST_NAMES = re.compile(r"_?list$")
+LISTS = re.compile(r"(typing\.)?([Ll]ist|[Tt]uple|Sequence|Iterable)\b(?!.*\b(int|float|str)\b)")
 UNTYPED = frozenset({"len", "isinstance", "type", "print"})  # what may be called on anything
 
 
@@ -57,6 +59,40 @@ def unpack_inputs(
         for item in uses.values():
             item.count = count if item.is_open and item.count else item.count
         yield _subclass(index, module, definition, uses, count)
+
+
+def takes_list(index: PackageIndex, definition: Definition) -> bool:
+    """Whether `forward` takes a list by its name or annotation, or one with an item for each of the module's own
+    layers: the rows of a tensor would do as well, and are not what is meant."""
+    forward = find_method(index, definition, "forward")
+    return forward is not None and any(
+        _is_packed(_uses(forward, item.arg))
+        and (LIST_NAMES.search(item.arg) or LISTS.match(_annotated(item)) or _meets_layers(forward, item.arg))
+        for item in forward.args.args[1 : len(forward.args.args) - len(forward.args.defaults)]
+    )
+
+
+def _annotated(parameter: ast.arg) -> str:
+    return ast.unparse(parameter.annotation).strip("'\"") if parameter.annotation else ""
+
+
+def _meets_layers(forward: ast.FunctionDef, name: str) -> bool:
+    """Whether a method zips a parameter with `self` or an attribute of it, in a loop that calls the one with the
+    other: `layer(x) for layer, x in zip(self.layers, xs)`."""
+    for node in ast.walk(forward):
+        if not isinstance(node, (ast.For, ast.comprehension)) or not isinstance(node.target, ast.Tuple):
+            continue
+        zipped = node.iter.args if isinstance(node.iter, ast.Call) and _is_name(node.iter.func, "zip") else []
+        targets = [getattr(item, "id", "") for item in node.target.elts]
+        pairs = dict(zip(map(ast.unparse, zipped), targets, strict=False))
+        layers = {target for text, target in pairs.items() if text.split(".")[0] == "self"}
+        called = [item for item in ast.walk(forward) if isinstance(item, ast.Call)]
+        if any(
+            getattr(call.func, "id", "") in layers and any(_is_name(item, pairs.get(name, "")) for item in call.args)
+            for call in called
+        ):
+            return True
+    return False
 
 
 def _packed_uses(index: PackageIndex, definition: Definition, module: ParsedModule, error: str) -> dict[str, _Uses]:

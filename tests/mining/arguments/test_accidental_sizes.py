@@ -1,6 +1,7 @@
 """Sizes that fit by accident: a batch as large as the channels, squares, and masks with the channels of an image."""
 
 import ast
+import re
 
 from musadata.mining.search import search_arguments
 
@@ -63,3 +64,57 @@ def test_rows_of_one_input_are_not_taken_for_several_inputs():
     )
     found = search_arguments(HEAD + body, "Model", [], "salt")
     assert found["reason"] == "needs_structured_input" and "values to unpack (expected 2)" in found["detail"]
+
+
+def test_rows_of_a_result_are_not_taken_for_several_results():
+    for call in ("self.layer(x)", "self.layer.forward(x)"):
+        body = (
+            "class Model(nn.Module):\n    def __init__(self, layer):\n        super().__init__()\n"
+            "        self.layer = layer\n\n"
+            f"    def forward(self, x):\n        x, loss = {call}\n        return x * loss\n"
+        )
+        assert search_arguments(HEAD + body, "Model", [], "salt")["reason"] == "needs_structured_input"
+
+
+def test_parts_of_one_tensor_are_unpacked():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self, width):\n        super().__init__()\n"
+        "        self.layer = nn.Linear(width, 3 * width)\n\n"
+        "    def forward(self, x):\n        q, k, v = self.layer(x).unflatten(-1, (3, -1)).movedim(-2, 0)\n"
+        "        return F.scaled_dot_product_attention(q, k, v)\n"
+    )
+    (shape,), (width,) = shapes(body)
+    assert shape[-1] == width
+
+
+def test_a_number_for_each_row_is_a_vector():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.conv = nn.Conv2d(3, 8, 3, padding=1)\n\n"
+        "    def forward(self, image, scale):\n        return self.conv(image * scale[:, None, None, None])\n"
+    )
+    (image, scale), _ = shapes(body)
+    assert scale == image[:1]
+
+
+def test_a_class_for_each_row_stays_one_for_each_row():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n\n"
+        "    def forward(self, x, target):\n"
+        "        hot = torch.zeros_like(x).scatter_(1, target.unsqueeze(1), 1)\n"
+        "        return (hot * x.log_softmax(1)).sum()\n"
+    )
+    found = search_arguments(HEAD + body, "Model", [], "salt")
+    x, target = (re.findall(r"\d+", text) for text in found["inputs"])
+    assert target[-1] == x[0], found
+
+
+def test_a_flag_for_each_item_has_no_further_dimension():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self, width):\n        super().__init__()\n"
+        "        self.linear = nn.Linear(width, 1)\n\n"
+        "    def forward(self, x, mask):\n        return self.linear(x).squeeze(-1).masked_fill(mask, 0.0)\n"
+    )
+    found = search_arguments(HEAD + body, "Model", [], "salt")
+    x, mask = (re.findall(r"\d+", text.partition("(")[2].partition(")")[0]) for text in found["inputs"])
+    assert mask == x[:2], found

@@ -879,3 +879,13 @@ def test_a_sequence_has_as_many_items_as_a_constructor_indexes():
     found = search(body)
     assert "reason" not in found, found
     assert run(body, found).dim() == 4
+
+
+def test_a_default_stands_for_a_name_that_an_example_does_not_bind():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self, width, share=0.01):\n        super().__init__()\n"
+        "        self.layer, self.share = nn.Linear(width, width), share\n\n"
+        "    def forward(self, x):\n        return self.layer(x) * self.share\n"
+    )
+    example = {"init": ["width", "share"], "init_keywords": [], "inputs": [], "input_keywords": [], "evidence": "file"}
+    assert search(body, [example])["init"][1] == "0.01"

@@ -8,7 +8,7 @@ from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.drafting import write_slice
 from musadata.mining.slicing.evidence import Example
 from musadata.mining.slicing.fixed_arguments import fix_arguments
-from musadata.mining.slicing.packed_inputs import unpack_inputs
+from musadata.mining.slicing.packed_inputs import takes_list, unpack_inputs
 from musadata.sources.trees import MemoryTree
 from tests.mining.slicing.test_slicing import run
 
@@ -160,3 +160,21 @@ def test_a_file_may_have_a_name_that_no_import_takes():
     assert rest.init == ("3",)
     space = run(write_slice(slicer, made)[0])
     assert torch.equal(space["Model"](3)(torch.ones(2)), torch.zeros(2))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "body", "expected"),
+    [
+        ("feature_list", "return [x.relu() for x in feature_list]", True),
+        ("levels: 'List[Tensor]'", "return [x.relu() for x in levels]", True),
+        ("levels", "return [layer(x) for layer, x in zip(self.layers, levels)]", True),
+        ("levels, scale", "return [x * s for x, s in zip(levels, scale)]", False),
+        ("x_list", "return x_list.relu()", False),
+        ("rows", "return [x.relu() for x in rows]", False),
+    ],
+)
+def test_what_is_named_or_used_as_a_list_is_one(parameters, body, expected):
+    """The rows of a batch, which some code takes one by one, are none."""
+    slicer = Slicer(PackageIndex(MemoryTree({"net.py": NET.format(parameters=parameters, body=body).encode()})))
+    definition = slicer.module_classes(slicer.index.parse("net.py"))[0]
+    assert takes_list(slicer.index, definition) == expected

@@ -329,6 +329,7 @@ def _other_modules(text: str, error: str) -> Iterator[str]:
         yield "nn.ReLU"
         yield f"{bare}()" if "Linear" not in bare else "nn.Identity()"
     if MODULE_WANTED.search(error):
+        yield from (f"{bare}()",) if text == bare and bare in ACTIVATIONS else ()
         yield "nn.Identity()"
     if "unsupported operand" in error and re.search(rf"'{bare.removeprefix('nn.')}'|'type'", error):  # a number
         yield "24"
@@ -358,6 +359,9 @@ def _other_numbers(text: str, error: str) -> Iterator[str]:
         yield "nn.ReLU"
     if "NoneType" in error:
         yield "None"
+
+
+ACTIVATIONS = ("nn.GELU", "nn.ReLU")
 
 
 def _wants_tensor(error: str) -> bool:
