@@ -33,6 +33,7 @@ from musadata.mining.loss_reasons import loss_reason
 from musadata.mining.pruning.proving import Pruned, prune_and_prove
 from musadata.mining.slicing.given_arguments import given_in_subclass, names_definitions
 from musadata.mining.slicing.imports import without_imports
+from musadata.mining.unrun_statements import mostly_unrun
 
 MAX_TRIES = 240  # per module
 WARM_UP_MODULE = Path(__file__).with_name("warm_up_module.txt")
@@ -109,6 +110,9 @@ def _search_and_prune(
     if result.ok:
         kept = without_imports(pruned.source)
         definitions = kept if kept == pruned.source or _runs(kept, pruned.attempt) else pruned.source
+        unrun = mostly_unrun(definitions, pruned.attempt)
+        if unrun:
+            return {"reason": "mostly_unrun", "detail": unrun}
         if result.mixed:
             definitions = return_tensors(definitions, pruned.attempt, class_name)
         return {**found, "definitions": definitions, "init": list(pruned.attempt.init)}

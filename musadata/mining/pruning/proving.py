@@ -33,7 +33,7 @@ MAX_TRIALS = 80  # of references without some registrations and the like, first 
 MAX_PASSES = 2  # after the first: what a function returns in every case decides on what its caller does
 MAX_REGISTRIES = 4  # that are tried one by one, where not all of them can be tables
 MAX_SETS = 3  # of inputs, the reference's own included
-_FILE = "<pruned>"
+FILE = "<pruned>"
 
 
 class Operators(DispatchMode):
@@ -174,7 +174,7 @@ def _pruned(source: str, attempt: Attempt, *, again: bool = False) -> Pruned:
     tree = ast.parse(source)
     survey = Survey(tree)
     log = Log(paths=paths_of(tree, survey))
-    with watch_entries(_FILE) as entered:
+    with watch_entries(FILE) as entered:
         log.text = instrument(source, survey)
         seen = behaviour(log.text, attempt, sets, log)
     left = prune(source, Observations(tree, survey, log))
@@ -228,7 +228,7 @@ def _behaves(candidate: Pruned, sets: Sequence[Attempt], seen: "Behaviour") -> b
 
 def _entered_alike(candidate: Pruned, sets: Sequence[Attempt], seen: "Behaviour") -> set[str] | None:
     """The functions that a candidate enters, if it behaves as seen; else None."""
-    with watch_entries(_FILE) as entered:
+    with watch_entries(FILE) as entered:
         return entered if _behaves(candidate, sets, seen) else None
 
 
@@ -238,6 +238,8 @@ def behaviour(
     sets: Sequence[Attempt],
     log: Log | None = None,
     prepare: Callable[[dict[str, Any]], None] | None = None,
+    *,
+    training: bool = False,
 ) -> Behaviour:
     """Construct a reference and run it on every set of inputs.
 
@@ -247,11 +249,12 @@ def behaviour(
     with warnings.catch_warnings(), torch.no_grad(), torch.random.fork_rng(devices=[]):
         warnings.simplefilter("ignore")
         with absent_packages(source):
-            exec(compile(source, _FILE, "exec", dont_inherit=True), space)
+            exec(compile(source, FILE, "exec", dont_inherit=True), space)
         if prepare is not None:
             prepare(space)
         _seed(0)
-        model = space["Model"](*[eval(text, {**HELPERS, **space}) for text in attempt.init]).eval()
+        model = space["Model"](*[eval(text, {**HELPERS, **space}) for text in attempt.init])
+        model = model if training else model.eval()
         if log is not None:
             log.constructed(model)
         runs = [_run(model, one, space, record=not number) for number, one in enumerate(sets)]

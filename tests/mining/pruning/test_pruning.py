@@ -2,6 +2,7 @@
 
 import ast
 import textwrap
+from dataclasses import asdict
 
 import pytest
 
@@ -12,6 +13,8 @@ from musadata.mining.pruning.execution_watch import Log, instrument
 from musadata.mining.pruning.idle_classes import without_idle_classes
 from musadata.mining.pruning.proving import other_shapes, prune_and_prove
 from musadata.mining.pruning.survey import Survey
+from musadata.mining.search import search_and_prune
+from musadata.mining.slicing.evidence import Example
 from musadata.records import Draft, Task
 from musadata.sandbox import Sandbox
 from musadata.sources import open_source
@@ -618,3 +621,11 @@ def test_a_condition_on_what_the_model_holds_goes_with_its_branch():
         )
     )
     assert "x + 1" not in left
+
+
+@pytest.mark.parametrize(("limit", "is_lost"), [(8000, True), (2, False)])
+def test_a_reference_of_which_most_statements_never_run_is_none(limit, is_lost):
+    rare = "\n".join(f"    x = x * {number}" for number in range(2, 9))
+    source = HEAD + model(f"if x.shape[-1] > {limit}:\n{rare}\nreturn F.relu(x)") + "\n"
+    example = asdict(Example(inputs=("torch.randn(4, 6)",)))
+    assert (search_and_prune(source, "Model", [example], "").get("reason") == "mostly_unrun") is is_lost
