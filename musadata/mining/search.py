@@ -271,9 +271,11 @@ def _families(
             partial += [modest(attempt.init, list(signature.parameters)), attempt.init]
     for init in dict.fromkeys([*partial, *(guess_arguments(signature, known.facts) if guessed else ())]):
         documented = documented_inputs(known.documented, init, signature, forward, runner.source)
-        if documented:
-            yield [Attempt(init, documented)]
-        yield [Attempt(init, draws) for draws in guess_inputs(init, signature, forward, runner.source)]
+        shown = [[Attempt(init, documented)]] if documented else []
+        guessed_inputs = [Attempt(init, draws) for draws in guess_inputs(init, signature, forward, runner.source)]
+        required = [item for item in known.forward if item.default is inspect.Parameter.empty and item.kind <= 1]
+        is_whole = all(item.name in known.documented for item in required)
+        yield from [*shown, guessed_inputs] if is_whole else [guessed_inputs, *shown]
 
 
 def _try_family(

@@ -21,10 +21,10 @@ TYPES = re.compile(
     r"[(\[`]*\b(?:torch\.|th\.)?(?:autograd\.)?(?:Variable|(?:\w*Tensor|tensor)s?)\b(?:, optional)?[)\]`]*"
     r"(?:\[[\w, .*]+\])?"
 )
-BRACKETS = re.compile(r"[\[({]([^\[\](){}]+)[\])}]")
+BRACKETS = re.compile(r"[\[({]((?:[^\[\](){}]|(?<=[x*×] )\([\w +-]+\))+)[\])}]")
 # `NxCxHxW`, `B × T`, `batch * len * dim`; one that is no more than a number times another is none.
 CROSSED = re.compile(
-    r"(?<![\w.])([A-Za-z]\w*|\d+)((?:\s+[xX*×]\s+|[xX×*](?=[A-Z\d(]))(?:\([\w, /]+\)|[A-Za-z]\w*|\d+))+"
+    r"(?<![\w.])([A-Za-z]\w*|\d+)((?:\s+[xX*×]\s+|[xX×*](?=[A-Z\d(]))(?:\([\w, /+-]+\)|[A-Za-z]\w*|\d+))+"
 )
 COMPACT = re.compile(r"(?<!\w)[A-Z][a-z]?\d?(?:[x×*](?:\([\w,]+\)|[A-Za-wyz][a-z]?\d?|\d+))+(?!\w)")
 SEPARATOR = re.compile(r"\s+[xX*×]\s+|[x×*]")

@@ -26,6 +26,7 @@ def stated(body: str, names: str = "x") -> dict[str, Stated]:
         ("x: tensor, NxCxHxW", ("N", "C", "H", "W")),
         ("x: batch * len * 7", ("batch", "len", "7")),
         ("x = word features [batch * len * nfeat]", ("batch", "len", "nfeat")),
+        ("x: of each. [batch x (length+1)]. +1 for [GO]", ("batch", "(length+1)")),
         ("x: Nx(1,3)xwxh", ("N", "1", "w", "h")),
         ("- x: `(batch size, num points)`", ("batch_size", "num_points")),
     ],
