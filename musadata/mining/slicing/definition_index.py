@@ -212,13 +212,15 @@ class PackageIndex:
     def _moved(self, binding: Import, importer: str) -> Meaning | None:
         """The one definition, nearest to the importer, of a name that a module of the tree has no more."""
         is_here = not importer.startswith(f"{PLACE}.") and self.has_module(binding.module.split(".")[0])
-        if not is_here or binding.name.startswith("_"):
-            return None
-        places = sorted(self._by_definition.get(binding.name, ()), key=lambda name: _distance(importer, name))
-        distances = [_distance(importer, name)[0] for name in places[:2]]
+        return self.nearest(binding.name, importer) if is_here and not binding.name.startswith("_") else None
+
+    def nearest(self, name: str, importer: str) -> Definition | None:
+        """The one class or function of this name in the tree that is nearest to a module."""
+        places = sorted(self._by_definition.get(name, ()), key=lambda place: _distance(importer, place))
+        distances = [_distance(importer, place)[0] for place in places[:2]]
         is_one = len(distances) == 1 or (len(distances) > 1 and distances[0] < distances[1])
         found = self.module(places[0]) if is_one else None
-        return found.bindings.get(binding.name) if found is not None else None  # type: ignore[return-value]
+        return found.bindings.get(name) if found is not None else None  # type: ignore[return-value]
 
     @cached_property
     def _by_definition(self) -> dict[str, list[str]]:

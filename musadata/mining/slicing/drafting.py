@@ -125,9 +125,14 @@ def draft_class(
     for made, example in opened_constructions(slicer.index, module, definition, users, settings):
         with suppress(Rejection):
             return _draft_variant(source, slicer, definition, made, [example], sandbox)
+    is_checked = first.reason == "assertion_fails" and slicer.fitting.checks(definition)
     for made, example in slicer.fitting.variants(module, definition):
-        with suppress(Rejection):
+        try:
             return _draft_variant(source, slicer, definition, made, [example], sandbox)
+        except Rejection as error:
+            is_told = error.reason not in WITHOUT_ARGUMENTS and not error.reason.startswith("search_")
+            if is_checked and is_told:  # what is lacking besides the classes that it asks for
+                refused = reject_draft(error.reason, error.detail, where)
     return refused
 
 

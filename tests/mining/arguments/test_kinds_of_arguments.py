@@ -96,3 +96,12 @@ def test_targets_that_some_are_left_out_of_are_classes():
     constructor = "        self.loss = nn.CrossEntropyLoss(ignore_index=255)"
     found = search(module(constructor, "        return self.loss(x, target)", inputs="x, target"))
     assert "randint" in found.get("inputs", ["", ""])[1], found
+
+
+def test_an_embedding_of_which_the_padding_is_read_has_one():
+    constructor = "        self.table = nn.Parameter(words.weight[: words.embedding_dim])\n"
+    constructor += "        self.padding = words.padding_idx"
+    body = module(constructor, "        return x @ self.table.t() * x.eq(self.padding).logical_not()", ", words")
+    found = search(body)
+    assert "reason" not in found, found
+    assert found["init"][0] == "nn.Embedding(50, 24, padding_idx=0)"

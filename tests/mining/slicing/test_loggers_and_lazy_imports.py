@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+import pytest
 import torch
 
 from musadata.mining.slicing.class_slicing import Slicer
@@ -131,3 +132,17 @@ def test_a_name_is_found_where_a_release_has_moved_its_module():
     slicer = Slicer(index)
     [block] = slicer.module_classes(index.parse("block.py"))
     assert torch.equal(run(write_slice(slicer, block)[0])["Model"]()(torch.ones(1)), torch.full((1,), 2.0))
+
+
+def test_weights_that_are_downloaded_are_a_loss_for_want_of_a_network():
+    release = Release({"__init__.py": "", "models/auto/modeling_auto.py": "class AutoModel:\n    pass\n"})
+    text = (
+        "from torch import nn\nfrom transformers.models.auto.modeling_auto import AutoModel\n"
+        "class Block(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.net = AutoModel.from_pretrained('base')\n    def forward(self, x):\n        return self.net(x)\n"
+    )
+    index = PackageIndex(MemoryTree({"block.py": text.encode()}), dependencies=release)
+    slicer = Slicer(index)
+    [block] = slicer.module_classes(index.parse("block.py"))
+    with pytest.raises(ConnectionError):
+        run(write_slice(slicer, block)[0])["Model"]()

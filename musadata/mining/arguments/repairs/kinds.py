@@ -70,7 +70,7 @@ def _with_attributes(read: frozenset[str], keys: tuple[str, ...]) -> Iterator[st
         yield "{" + ", ".join(f"{key!r}: {guess_by_name(key)}" for key in keys or KEYS) + "}"
     for text in LAYERS:
         if read <= _attributes_of(text):
-            yield text
+            yield text.replace(")", ", padding_idx=0)") if "padding_idx" in read else text  # it has to be a number
 
 
 @lru_cache(maxsize=16)

@@ -14,7 +14,9 @@ from pathlib import Path
 from musadata.sources.dependencies import PLACE
 
 # Also where a release is at hand: its classes load, save and generate, and so need most of the package.
-LIGHTER = tuple(f"transformers/{name}.py" for name in ("modeling_utils", "configuration_utils", "utils/generic"))
+_AUTO = ("models/auto/configuration_auto", "models/auto/modeling_auto")
+_LIGHTER = ("modeling_utils", "configuration_utils", "utils/generic", *_AUTO)
+LIGHTER = tuple(f"transformers/{name}.py" for name in _LIGHTER)
 
 
 @cache
