@@ -20,6 +20,7 @@ ITERATING = ("zip", "enumerate", "reversed", "list", "tuple")
 OF_TENSORS_AND_MODULES = frozenset(
     {"shape", "dtype", "device", "ndim", "weight", "bias", "data", "T", "in_features", "out_features", "training"}
 )
+LOOKING_UP = frozenset({"get", "getattr", "hasattr"})
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,8 @@ def _reads(tree: ast.Module) -> tuple[Table, Table]:
             _add_key(keys, node.value, node.slice)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
             _add_key(keys, node.func.value, *node.args[:1])
+        elif isinstance(node, ast.Call) and _last(node.func) in ("getattr", "hasattr") and _key(node):
+            attributes.setdefault(_last(node.args[0]), {})  # an object that may lack it
     return attributes, keys
 
 
@@ -239,7 +242,7 @@ def _is_none(node: ast.expr) -> bool:
 
 def _key(node: ast.expr) -> str:
     """The name of an item that is looked up: `opt.get("x")`, `getattr(opt, "x")`; "" for all else."""
-    found = node.args[:2] if isinstance(node, ast.Call) and _last(node.func) in ("get", "getattr") else []
+    found = node.args[:2] if isinstance(node, ast.Call) and _last(node.func) in LOOKING_UP else []
     return next((item.value for item in found if isinstance(item, ast.Constant) and isinstance(item.value, str)), "")
 
 

@@ -161,7 +161,7 @@ def guess_config(name: str, facts: Facts, depth: int, *, sure: bool = False, var
     if depth < MAX_DEPTH and keys and (sure or len(keys) > 1 or CONFIGS.match(name) or name in facts.parts):
         items = [f"{item!r}: {facts.settings.get(item) or _inner(item, facts, depth, variant)}" for item in keys]
         return "{" + ", ".join(items) + "}"
-    return ""
+    return "SimpleNamespace()" if CONFIGS.match(name) and name in facts.attributes and not reads else ""
 
 
 def _inner(name: str, facts: Facts, depth: int, variant: int) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeGuard
 
 NEW = re.compile(r"(torch\.)?nn\.[A-Z]\w+$")
+PLAIN = (ast.Constant, ast.List, ast.Tuple, ast.BinOp)
 Edit = tuple[ast.AST, str]  # a node, and the text in its place
 
 
@@ -243,6 +244,31 @@ def _weights(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
                 yield held, f"{_text(source, held)}.data"
 
 
+def _held(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
+    """`c.x if "x" in c else 1` and `"x" in c` where an object takes the place of a configuration of its own class."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    around = [node for node in functions if node.lineno <= line <= (node.end_lineno or 0)]
+    nodes = list(ast.walk(max(around, key=lambda node: node.lineno))) if around else []
+    tests = [node for node in nodes if isinstance(node, ast.Compare) and _asks_for_name(node)]
+    failing = {_text(source, node.comparators[0]) for node in tests if _is_at(node, line)}
+    asked = {}
+    for node in tests:
+        given = f"{_text(source, node.comparators[0])}, {_text(source, node.left)}"
+        if _text(source, node.comparators[0]) in failing:
+            asked[id(node)] = f"{ast.unparse(node.comparators[0])}.{ast.literal_eval(node.left)}", given
+            yield node, f"{'not ' if isinstance(node.ops[0], ast.NotIn) else ''}hasattr({given})"
+    for choice in nodes:
+        if isinstance(choice, ast.IfExp) and isinstance(choice.orelse, PLAIN):
+            read, given = asked.get(id(choice.test), ("", ""))
+            if read == ast.unparse(choice.body):
+                yield choice, f"getattr({given}, {_text(source, choice.orelse)})"
+
+
+def _asks_for_name(node: ast.Compare) -> bool:
+    is_name = isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)
+    return is_name and len(node.ops) == 1 and isinstance(node.ops[0], (ast.In, ast.NotIn))
+
+
 FORMS: dict[str, Callable[[ast.Module, str, int], Iterator[Edit]]] = {
     r"only supports boolean masks|expected condition to be a boolean|BoolTensor for mask": _masks,
     r"Subtraction, the `-` operator, with( two)? (a )?bool": _inverted,
@@ -260,6 +286,7 @@ FORMS: dict[str, Callable[[ast.Module, str, int], Iterator[Edit]]] = {
     r"has no attribute 'asscalar'": _scalars,
     r"'(map|zip|filter|range|dict_keys|dict_values|dict_items)' object (is not subscriptable|has no len)": _lists,
     r"has no attribute 'iter(items|values|keys)'": _items,
+    r"argument of type '(types\.)?SimpleNamespace' is not iterable": _held,
     r"leaf Variable that requires grad .*in-place": _weights,
     r"mutable default .* for field \w+ is not allowed": _field_defaults,
 }

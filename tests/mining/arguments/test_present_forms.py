@@ -188,3 +188,22 @@ def test_parameters_were_filled_in_place(filled):
     constructor = f"        self.layer = nn.Linear(8, 3)\n        w = self.layer.weight\n        {filled}"
     _, model, _ = mined(constructor, "        return self.layer(x)")
     assert torch.equal(model.layer.weight[0], torch.full((8,), 3.0))
+
+
+def test_an_object_in_place_of_a_configuration_is_asked_for_its_attributes():
+    constructor = "        self.scale = c.scale if 'scale' in c else 3\n        self.layer = nn.Linear(8, c.width)\n"
+    constructor += "        if 'width' not in c:\n            raise ValueError('no width')"
+    source = module(constructor, "        return self.layer(x) * self.scale").replace(
+        "__init__(self", "__init__(self, c"
+    )
+    found = search_and_prune(f"import torch\nfrom torch import nn\n\n\n{source}", "M", [], "")
+    assert "reason" not in found, found
+    assert "getattr(c, 'scale', 3)" in found["definitions"] and found["init"][0].startswith("SimpleNamespace(width=")
+
+
+def test_a_configuration_that_need_not_have_anything_is_an_object_without_attributes():
+    constructor = "        self.scale = config.scale if 'scale' in config else 3\n" + LINEAR
+    source = module(constructor, "        return self.layer(x) * self.scale")
+    source = source.replace("__init__(self", "__init__(self, config")
+    found = search_and_prune(f"import torch\nfrom torch import nn\n\n\n{source}", "M", [], "")
+    assert found["init"] == ["SimpleNamespace()"]
