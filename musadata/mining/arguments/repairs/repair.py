@@ -10,6 +10,7 @@ from torch import nn
 from musadata.mining.arguments.attempts import Attempt, Draw, configuration, fields_of, integers, with_draw
 from musadata.mining.arguments.guesses import guess_by_name, guess_config
 from musadata.mining.arguments.head_sizes import fit_exactly
+from musadata.mining.arguments.repairs.flattening import repair_flattened
 from musadata.mining.arguments.repairs.guards import repair_guarded
 from musadata.mining.arguments.repairs.kinds import as_list, as_tuple, repair_kinds
 from musadata.mining.arguments.repairs.layers import repair_layers
@@ -82,6 +83,8 @@ def _changes_others(attempt: Attempt, other: Attempt, operands: Sequence[int]) -
 
 def _variants(attempt: Attempt, error: str, line: str, known: Parameters, operands: Sequence[int]) -> Iterator[Attempt]:
     yield from fit_exactly(attempt, error)
+    yield from _whole_channels(attempt, error)
+    yield from repair_flattened(attempt, error)
     yield from _choose_stated(attempt, error)
     yield from _give_classes(attempt, error)
     yield from _give_axis(attempt, error)
@@ -124,6 +127,13 @@ def _variants(attempt: Attempt, error: str, line: str, known: Parameters, operan
     for number in read:
         for other in dict.fromkeys(_other_values(attempt.init[number], error, line)):
             yield replace(attempt, init=(*attempt.init[:number], other, *attempt.init[number + 1 :]))
+
+
+def _whole_channels(attempt: Attempt, error: str) -> Iterator[Attempt]:
+    """A width in place of a share, by whose name nobody could tell that a convolution takes it for channels."""
+    for place, text in enumerate(attempt.init):
+        if "channels must be divisible by groups" in error and re.fullmatch(r"0\.\d+", text):
+            yield replace(attempt, init=(*attempt.init[:place], "24", *attempt.init[place + 1 :]))
 
 
 def _choose_stated(attempt: Attempt, error: str) -> Iterator[Attempt]:
