@@ -10,6 +10,7 @@ from musadata.mining.reading.viewed_inputs import viewed_inputs
 
 INTEGER_NAMES = re.compile(
     r"(^|_)(ids?|idx|index|indices|tokens?|labels?|token_ids|input_ids|timesteps?|captions?)($|_)"
+    r"(?!\w*(emb|embeds?|embeddings?|embedded|feats?|features?|states?|hidden)(_|$))"
 )
 TARGET_NAMES = re.compile(r"target|label|gt|y_true|truth")
 MASK_NAMES = re.compile(r"mask")

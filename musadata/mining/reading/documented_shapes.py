@@ -1,7 +1,7 @@
 """The shapes of inputs that a method's docstring and comments state.
 
 Read are `x: [batch, length, dim]`, `:param x: of shape (B, C, H, W)`, `x (Tensor): NxCxHxW`, `x: batch * len * dim`,
-and names such as `depth_b1hw`.
+`x shape is [B, C]`, and names such as `depth_b1hw`.
 """
 
 import ast
@@ -84,7 +84,11 @@ def _whole_lines(lines: Sequence[str]) -> Iterator[str]:
 def _stated(line: str, name: str) -> Stated | None:
     """What a line says of a name, if it begins with it or with another whose shape stands before."""
     begin = re.compile(rf"^\s*(?:[-*•]\s*)?(?::param\s+(?:[\w.]+\s+)?|@param\s+|:)?[`*]*{name}[`*]*\s*(?=[:(\[\s=,-])")
-    found = begin.match(line) or re.search(rf"[\])}}][,;]?\s+{name}\s*[:=]\s*(?=[\[(])", line)
+    found = (
+        begin.match(line)
+        or re.search(rf"[\])}}][,;]?\s+{name}\s*[:=]\s*(?=[\[(])", line)
+        or re.search(rf"(?<![\w.]){name}(?:\.|'s)?\s*(?:shape|size)(?:\(\))?\s*(?:is|[:=])?\s*(?=[\[(])", line)
+    )
     if found is None:
         return None
     rest = line[found.end() :]

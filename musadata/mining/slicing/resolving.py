@@ -15,7 +15,8 @@ from musadata.mining.slicing.members import Member, class_members, replaced_name
 from musadata.mining.slicing.naming import CUSTOMARY, MOVED
 
 WITHOUT_FORWARD = frozenset({"Module", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"})
-SPREADING = "torch.nn.parallel."  # wrappers that spread another module over devices, and compute nothing
+# Wrappers that spread another module over devices, and compute nothing.
+SPREADING = ("torch.nn.parallel.", "torch.nn.DataParallel")
 MAX_REMEMBERED = 20_000  # answers of each kind before the cache is cleared
 Key = tuple[str, int]
 K = TypeVar("K")

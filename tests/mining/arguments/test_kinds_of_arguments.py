@@ -4,6 +4,7 @@ import pytest
 from test_argument_search import HEAD, run, search
 from test_evidence_of_errors import module
 
+from musadata.mining.arguments.input_shapes import draw_input
 from musadata.mining.search import search_and_prune
 
 INFLATED = """
@@ -105,3 +106,8 @@ def test_an_embedding_of_which_the_padding_is_read_has_one():
     found = search(body)
     assert "reason" not in found, found
     assert found["init"][0] == "nn.Embedding(50, 24, padding_idx=0)"
+
+
+@pytest.mark.parametrize(("name", "whole"), [("src_tokens", True), ("token_embedding", False), ("id_feats", False)])
+def test_what_is_made_of_tokens_is_no_token(name, whole):
+    assert (draw_input(name, (2, 3, 8), "").kind == "randint") is whole

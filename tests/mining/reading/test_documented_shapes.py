@@ -29,6 +29,8 @@ def stated(body: str, names: str = "x") -> dict[str, Stated]:
         ("x: of each. [batch x (length+1)]. +1 for [GO]", ("batch", "(length+1)")),
         ("x: Nx(1,3)xwxh", ("N", "1", "w", "h")),
         ("- x: `(batch size, num points)`", ("batch_size", "num_points")),
+        ("x shape is [B, Z], that of y is [B, C]", ("B", "Z")),
+        ("the rows y; x.shape: (B, T, C)", ("B", "T", "C")),
     ],
 )
 def test_a_docstring_states_a_shape(line, sizes):

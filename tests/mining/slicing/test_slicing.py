@@ -467,9 +467,10 @@ def test_a_method_that_only_a_layer_of_pytorch_calls_is_kept():
     assert run(cut({"m.py": NORM}, "m.py", "M"))["Model"](8)(torch.ones(2, 8, 3)).shape == (2, 8, 3)
 
 
-def test_a_wrapper_that_spreads_a_module_over_devices_is_no_module_to_mine():
+@pytest.mark.parametrize("place", ["torch.nn.parallel", "torch.nn"])
+def test_a_wrapper_that_spreads_a_module_over_devices_is_no_module_to_mine(place):
     code = (
-        "from torch import nn\nfrom torch.nn.parallel import DataParallel\n\nclass Balanced(DataParallel):\n"
+        f"from torch import nn\nfrom {place} import DataParallel\n\nclass Balanced(DataParallel):\n"
         "    def forward(self, x):\n        return self.module(x)\n\n"
         "class M(nn.Module):\n    def forward(self, x):\n        return x\n"
     )
