@@ -55,3 +55,36 @@ def test_a_width_that_is_named_like_a_share_is_a_whole_number():
     layer = "        self.c = nn.Conv2d(spread_rate, mix_ratio, 1)"
     body = module(layer, "        return self.c(x)", ", spread_rate, mix_ratio")
     assert "reason" not in search(body)
+
+
+DERIVED = {
+    "groups of a quarter": (
+        "self.a, self.n = nn.Conv2d(3, context // 4, 1), nn.GroupNorm(8, context // 4)",
+        "return self.n(self.a(x))",
+        ", context",
+    ),
+    "groups of a sum": (
+        "self.a, self.n = nn.Conv2d(3, args.dim + args.heads, 1), nn.GroupNorm(8, args.dim + args.heads)",
+        "return self.n(self.a(x))",
+        ", args",
+    ),
+    "a head that divisions leave nothing of": (
+        "self.a = nn.Conv2d(3, 4, 8, 8)\n        self.fc = nn.Linear(4 * (args.patch_size // 8) ** 2, 5)",
+        "return self.fc(self.a(x).flatten(1))",
+        ", args",
+    ),
+    "states by another name": (
+        "self.n, self.r = args.n_cells, nn.GRU(args.emb, 8, args.n_layers, bidirectional=True)",
+        "return self.r(x, x.new_zeros(self.n, x.size(1), 8))[0]",
+        ", args",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DERIVED)
+def test_a_number_changes_from_which_what_fails_is_derived(case):
+    constructor, forward, parameters = DERIVED[case]
+    body = module(f"        {constructor}", f"        {forward}", parameters)
+    found = search(body)
+    assert "reason" not in found, found
+    run(body, found)

@@ -13,7 +13,7 @@ from musadata.mining.arguments.head_sizes import fit_exactly
 from musadata.mining.arguments.repairs.flattening import repair_flattened
 from musadata.mining.arguments.repairs.guards import repair_guarded
 from musadata.mining.arguments.repairs.kinds import as_list, as_tuple, repair_kinds
-from musadata.mining.arguments.repairs.layers import repair_layers
+from musadata.mining.arguments.repairs.layers import repair_derived, repair_layers
 from musadata.mining.arguments.repairs.parameters import Parameters, asserted_values, repair_named
 from musadata.mining.arguments.repairs.ranks import JOINED, RANK, UNPACK, change_rank, is_of_rank, unpack
 from musadata.mining.arguments.stated_sizes import LARGEST, resize
@@ -85,6 +85,7 @@ def _variants(attempt: Attempt, error: str, line: str, known: Parameters, operan
     yield from fit_exactly(attempt, error)
     yield from _whole_channels(attempt, error)
     yield from repair_flattened(attempt, error)
+    yield from repair_derived(attempt, error, known)
     yield from _choose_stated(attempt, error)
     yield from _give_classes(attempt, error)
     yield from _give_axis(attempt, error)
