@@ -41,7 +41,7 @@ NOT_FOUND = (
     ),
     (r"^IndexError: (index|INDICES)|out of bounds|out of range in self|of the mask|Class values", "values_refused"),
     (
-        r"^(?!AttributeError)(?s:.*)"
+        r"^(?!AttributeError|UnboundLocalError)(?s:.*)"
         r"(\b[Ss]izes?\b|\b[Ss]hapes?\b|channels|\b[Dd]im(ension)?s?\b|multiplied|\d-?D\b|divisible|too small|kernel)",
         "shapes_disagree",
     ),

@@ -81,3 +81,8 @@ def test_the_failure_that_came_furthest_is_told_rather_than_one_that_was_mended(
 def test_a_kernel_without_a_type_is_a_matter_of_types_and_not_of_code_that_is_missing():
     error = "NotImplementedError: \"addmm_impl_cpu_\" not implemented for 'Long'"
     assert loss_reason("forward", error) == "dtypes_disagree"
+
+
+def test_the_name_of_a_variable_is_no_size():
+    error = "UnboundLocalError: cannot access local variable 'out_channels' where it is not associated with a value"
+    assert loss_reason("init", error) == "init_fails"

@@ -39,6 +39,7 @@ def test_a_style_that_is_added_to_images_is_a_vector():
         ([(3, 16, 16, 24)], "shape '[3, 16, 1, 1]' is invalid for input of size 786432", (3, 24)),
         ([(2, 24, 24), (2, 24, 24)], "input.size(-1) must be equal to input_size. Expected 281, got 833", (2, 24)),
         ([(2, 1, 24, 24)], "Expected hidden[0] size (1, 2, 10), got [1, 24, 24]", (2, 1, 2, 10)),
+        ([(3, 24, 16, 64)], "expected 2D or 3D input (got 4D input)", (3, 64)),
         (
             [(3, 64), (3, 24, 16, 20)],
             "The size of tensor a (8) must match the size of tensor b (20) at non-singleton dimension 3",

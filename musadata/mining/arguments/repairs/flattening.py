@@ -14,6 +14,7 @@ from musadata.mining.arguments.stated_sizes import LARGEST, VIEWED, stated_sizes
 
 LISTED = re.compile(r"[Ee]xpected [^()]*\((?P<wanted>\d+(?:, \d+)+)\), got \[(?P<shape>[\d, ]+)\]")
 SUM = "of tensor a ("
+OF_ROWS = "expected 2D or 3D input (got 4D input)"  # a batch normalization, mostly behind a linear layer
 
 
 def repair_flattened(attempt: Attempt, error: str) -> Iterator[Attempt]:
@@ -24,6 +25,9 @@ def repair_flattened(attempt: Attempt, error: str) -> Iterator[Attempt]:
     yield from _as_listed(attempt, error)
     if "input.size(-1) must be" in error or "cannot be multiplied" in error:
         yield from _of_joined_features(attempt, error)
+    for number, draw in enumerate(attempt.draws) if OF_ROWS in error else ():
+        if len(draw.shape) == 4:
+            yield with_draw(attempt, number, replace(draw, shape=(draw.shape[0], draw.shape[-1])))
     if SUM in error:
         yield from _as_vector(attempt, error)
 
