@@ -23,7 +23,7 @@ STRUCTURES = {  # an input is more than a tensor, or an argument more than a pla
     "forward": (
         r"^KeyError|'Tensor' object (has no|is not)|values? to unpack|cannot unpack|too many indices|not Tensor"
         r"|^TypeError: (list|tuple|string) ind|(list|tuple) index out of range|must be tuple of Tensors"
-        r"|object is not (iterable|subscriptable)",
+        r"|object is not (iterable|subscriptable)|invalid data type 'str'",
         "needs_structured_input",
     ),
     "init": (

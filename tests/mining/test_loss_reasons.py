@@ -43,6 +43,7 @@ def test_a_loss_says_what_is_missing(expected):
 
 
 def test_inputs_of_any_name_and_abstract_methods_are_told_as_such():
+    assert loss_reason("forward", "TypeError: new(): invalid data type 'str'") == "needs_structured_input"
     assert reason(module(forward="return words['p'] * 2", inputs="**words")) == "needs_structured_input"
     abstract = "class Model(nn.Module, abc.ABC):\n    @abc.abstractmethod\n    def forward(self, x): ...\n"
     assert reason(abstract, HEAD + "import abc\n\n\n") == "not_implemented"

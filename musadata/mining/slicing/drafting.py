@@ -88,9 +88,9 @@ def draft_class(
             is_other = isinstance(error, Unsliceable) and variant is not definition  # what another file gives it
             first = first if is_other else first or error
     assert first is not None
-    for unpacked in unpack_inputs(slicer.index, module, definition, first.detail):
-        with suppress(Rejection):
-            return _draft_variant(source, slicer, definition, unpacked, constructions.plain, sandbox)
+    packed = _draft_unpacked(source, slicer, definition, first, constructions.plain, sandbox)
+    if isinstance(packed, Draft):
+        return packed
     if first.reason in CONFIGURED:
         try:
             return _from_dictionaries(source, slicer, definition, shown, sandbox)
@@ -107,7 +107,9 @@ def draft_class(
     if first.reason == "needs_package" and slicer.index.lacks(first.detail):
         first = Rejection("broken_code", f"the repository lacks {first.detail}")
     problem = source.dependencies.problem(first.detail) if first.reason == "needs_package" else ""
-    refused = reject_draft(first.reason, f"{first.detail} ({problem})" if problem else first.detail, where)
+    lacking = packed if first.reason == "needs_structured_input" else first
+    detail = f"{lacking.detail} ({problem})" if problem else lacking.detail
+    refused = reject_draft(lacking.reason, detail, where)
     if first.reason in WITHOUT_ARGUMENTS:
         return refused
     users, settings = list(callers.users(definition)), slicer.settings.values
@@ -134,6 +136,29 @@ def draft_class(
             if is_checked and is_told:  # what is lacking besides the classes that it asks for
                 refused = reject_draft(error.reason, error.detail, where)
     return refused
+
+
+def _draft_unpacked(
+    source: CodeSource,
+    slicer: Slicer,
+    definition: Definition,
+    first: Rejection,
+    examples: Sequence[Example],
+    sandbox: Caller,
+) -> Draft | Rejection:
+    """The draft of a subclass that takes by itself what the class takes packed, or what is lacking even then.
+
+    Args:
+        first: what is lacking where each input is a tensor.
+    """
+    lacking = first
+    for unpacked in unpack_inputs(slicer.index, slicer.module_of(definition), definition, first.detail):
+        try:
+            return _draft_variant(source, slicer, definition, unpacked, examples, sandbox)
+        except Rejection as error:
+            is_told = not isinstance(error, Unsliceable) and error.reason != "search_fails"
+            lacking = error if is_told and first.reason == "needs_structured_input" else lacking
+    return lacking
 
 
 def _from_dictionaries(

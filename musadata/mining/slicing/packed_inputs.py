@@ -106,6 +106,8 @@ def _packed_uses(index: PackageIndex, definition: Definition, module: ParsedModu
         uses[forward.args.vararg.arg] = _uses(forward, forward.args.vararg.arg)
         uses[forward.args.vararg.arg].is_star = True
     stated, lacking = UNPACKED.search(error), LACKING.search(error)
+    if stated and any(len(item.names) == int(stated[1]) for item in uses.values()):
+        stated = None  # it is this method that unpacks
     for name, item in uses.items():
         if item.follows and STATES.search(error) and not _is_packed(item):
             item.names = (f"{name}1", f"{name}2")

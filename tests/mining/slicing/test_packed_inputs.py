@@ -1,14 +1,20 @@
 """Modules that take several tensors in one argument get a subclass that takes each by itself."""
 
+from typing import Any
+
 import pytest
 import torch
 
+from musadata.config import SourceConfig, SourceType
+from musadata.mining.miner import Miner
 from musadata.mining.slicing.class_slicing import Slicer
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.drafting import write_slice
 from musadata.mining.slicing.evidence import Example
 from musadata.mining.slicing.fixed_arguments import fix_arguments
 from musadata.mining.slicing.packed_inputs import takes_list, unpack_inputs
+from musadata.sandbox import Limits, Outcome
+from musadata.sources.code import CodeFiles
 from musadata.sources.trees import MemoryTree
 from tests.mining.slicing.test_slicing import run
 
@@ -178,3 +184,27 @@ def test_what_is_named_or_used_as_a_list_is_one(parameters, body, expected):
     slicer = Slicer(PackageIndex(MemoryTree({"net.py": NET.format(parameters=parameters, body=body).encode()})))
     definition = slicer.module_classes(slicer.index.parse("net.py"))[0]
     assert takes_list(slicer.index, definition) == expected
+
+
+def test_what_a_method_unpacks_itself_says_nothing_of_what_it_hands_on():
+    error = "ValueError: not enough values to unpack (expected 2, got 1)"
+    text = unpacked("outputs, target", "a, b = outputs; return self.loss(a, target) + b", error)
+    assert "def forward(self, a, b, target)" in text
+
+
+class _Refusing:
+    """A sandbox whose search finds nothing."""
+
+    def call(self, target: str, source: str, *given: Any, limits: Limits) -> Outcome:
+        if "super().forward(" in source:
+            return Outcome("ok", {"reason": "shapes_disagree", "detail": "of the items"})
+        return Outcome(
+            "ok", {"reason": "needs_structured_input", "detail": "ValueError: values to unpack (expected 2)"}
+        )
+
+
+def test_a_loss_tells_what_is_lacking_where_each_item_is_given_by_itself():
+    text = NET.format(parameters="x", body="a, b = x; return a @ b")
+    source = CodeFiles("test", MemoryTree({"net.py": text.encode()}), SourceConfig(SourceType.DIRECTORY), seed=1)
+    [reject] = Miner(source).drafts("net.py", _Refusing())
+    assert (reject.reason, reject.detail) == ("shapes_disagree", "of the items")
