@@ -26,7 +26,6 @@ _random_state = torch.get_rng_state
 _DRAWS = 3
 _SAMPLE = 1 << 16  # values of an output that are checked for repetition
 _MOSTLY = 0.9
-_NEAR = 1e-4  # of the largest input; normalizing by a fresh mean and deviation of 0 and 1 changes less
 _VANISHING = 1e-6  # of the largest input
 _REBOUND = frozenset({"manual_seed"})  # torch._dynamo wraps it when somebody imports it
 
@@ -177,8 +176,6 @@ def _check_values(results: list[list[torch.Tensor]], draws: list[list[Any]]) -> 
             _check_scale(output, inputs)
             if any(_is_copy(output, value) for value in inputs):
                 raise Unfit("unchanged_input")
-        if all(any(_is_copy(output, value, _NEAR) for value in inputs) for output in outputs):
-            raise Unfit("unchanged_input", "the outputs are too near to inputs to be told from them")
 
 
 def _check_variety(output: torch.Tensor) -> None:
@@ -206,12 +203,10 @@ def _is_floating(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel() > 0
 
 
-def _is_copy(output: torch.Tensor, value: Any, tolerance: float = 0.0) -> bool:
+def _is_copy(output: torch.Tensor, value: Any) -> bool:
     if not isinstance(value, torch.Tensor) or value.numel() != output.numel() or value.dtype != output.dtype:
         return False
-    if not tolerance or not output.is_floating_point():
-        return bool(_equal(output.flatten(), value.flatten()))
-    return float((output.flatten() - value.flatten()).abs().max()) <= tolerance * float(value.abs().max())
+    return bool(_equal(output.flatten(), value.flatten()))
 
 
 def _same(left: Any, right: Any) -> bool:

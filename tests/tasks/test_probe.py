@@ -134,11 +134,6 @@ FILTERS = {
         reference("return self.d(x)", "self.d = nn.Dropout(0.5)"),
         reference("return x * 2"),
     ),
-    "nearly a copy": (
-        "unchanged_input",
-        reference("return self.norm(x)", "self.norm = nn.BatchNorm1d(33); self.eval()"),
-        reference("return F.relu(self.norm(x))", "self.norm = nn.BatchNorm1d(33); self.eval()"),
-    ),
     "copy": ("unchanged_input", reference("return x.clone()"), reference("return x.clone() + 1")),
     "view": ("unchanged_input", reference("return x.flatten()"), reference("return x.flatten().exp()")),
     "in place": ("changes_input", reference("return x.mul_(2) + 1"), reference("return x.mul(2) + 1")),
