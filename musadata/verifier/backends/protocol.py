@@ -37,8 +37,6 @@ class Backend:
     crosscheck: bool = False  # whether the emulator sees mistakes of kernels that go unnoticed there
     memory_mb: int = 0  # of the device; 0 where nothing is measured that is large
     seats: int = 0  # how many candidates' contexts fit in its memory at a time; 0: any number
-    is_full: Callable[[], bool] = lambda: (
-        False
-    )  # asked when a candidate finds no memory: whether other programs hold it
+    free_share: Callable[[], float] = lambda: 1.0  # of its memory: where a candidate finds none others may hold it
     is_lost: Callable[[], bool] = lambda: False  # asked when a candidate fails: whether the device stopped working
     preload: tuple[str, ...] = field(default=("torch", "musadata.verifier.sandboxed.execute"))

@@ -2,11 +2,14 @@
 their state, and free memory."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 
 from musadata.records import InputSpec
+from musadata.sandbox.child import describe_error
 from musadata.tasks.reference_loading import set_seed
+from musadata.verifier.protocol import messages
 from musadata.verifier.sandboxed.device_inputs import draw_on
 from musadata.verifier.sandboxed.model_state import tensors_of, unfilled_memory_known
 from musadata.verifier.sandboxed.window import bytes_of
@@ -76,6 +79,14 @@ def free_memory(device: str, kept_share: float = 0.0) -> None:
     if unused > kept_share * torch.cuda.get_device_properties(0).total_memory:
         torch.cuda.synchronize()
         torch.cuda.empty_cache()
+
+
+def describe_failure(error: BaseException) -> messages.ErrorFacts:
+    """What an exception says; a lack of memory by its name, not by the assertion in which PyTorch asks NVML."""
+    facts = messages.ErrorFacts(**describe_error(error))
+    if "nvmlInit" not in facts.message:
+        return facts
+    return replace(facts, error_type=torch.OutOfMemoryError.__name__, message="CUDA out of memory.")
 
 
 def lacks_memory(error: Exception) -> bool:

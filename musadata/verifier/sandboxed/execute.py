@@ -20,7 +20,6 @@ from typing import Any
 
 import torch
 
-from musadata.sandbox.child import describe_error
 from musadata.verifier.backends.device_records import Fault, Records
 from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.protocol import measure_messages as measures
@@ -28,7 +27,7 @@ from musadata.verifier.protocol import messages
 from musadata.verifier.protocol.message_encoding import ask_for, encode
 from musadata.verifier.protocol.pytree import BadStructure, flatten
 from musadata.verifier.protocol.tensors import DTYPES, pack, unpack_torch
-from musadata.verifier.sandboxed.device_models import free_memory, load_kernels
+from musadata.verifier.sandboxed.device_models import describe_failure, free_memory, load_kernels
 from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch, count_moved_or_pinned
 from musadata.verifier.sandboxed.integrity_guard import IntegrityGuard
 from musadata.verifier.sandboxed.measure import Stopwatch, Turns, hold_sets, time_candidate
@@ -81,7 +80,7 @@ def run_candidate(source: str, backend_name: str) -> dict[str, object]:
         ask_for(messages.ContextMade(), messages.Proceed)
         session.run(source, backend)
     except BaseException as error:
-        session.facts = replace(session.facts, error=_describe(error))
+        session.facts = replace(session.facts, error=describe_failure(error))
     return encode(session.guard.check(session.facts))
 
 
@@ -182,10 +181,6 @@ def compile_outside(sources: CandidateSources) -> str:
     raise CompilationFailed(answer.reason)
 
 
-def _describe(error: BaseException) -> messages.ErrorFacts:
-    return messages.ErrorFacts(**describe_error(error))
-
-
 def load_candidate(source: str) -> ModuleType:
     """Import a candidate under its own name and file."""
     module = ModuleType(MODULE)
@@ -217,7 +212,7 @@ def _carry_out(run: _Run, call: messages.Call) -> messages.CallFacts:
         run.backend.end_call()
         run.synchronize()
     except Exception as error:
-        facts = replace(facts, error=_describe(error))
+        facts = replace(facts, error=describe_failure(error))
     facts = replace(facts, records=_describe_records(run.backend.take_records(), watch))
     if before:
         changed = _find_changes(run, call, values, held, before, again=facts.error is None)

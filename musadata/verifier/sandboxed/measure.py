@@ -16,14 +16,13 @@ from typing import Any
 
 import torch
 
-from musadata.sandbox.child import describe_error
 from musadata.verifier.protocol import measure_messages as measures
 from musadata.verifier.protocol import messages
 from musadata.verifier.protocol.message_encoding import ask_for
 from musadata.verifier.protocol.pytree import flatten
 from musadata.verifier.protocol.tensors import pack, unpack_torch
 from musadata.verifier.sandboxed.device_inputs import FEW_ROUNDS
-from musadata.verifier.sandboxed.device_models import KEPT_SHARE, free_memory, load_kernels
+from musadata.verifier.sandboxed.device_models import KEPT_SHARE, describe_failure, free_memory, load_kernels
 from musadata.verifier.sandboxed.device_oracle import DeviceOracle
 from musadata.verifier.sandboxed.model_state import tensors_of
 from musadata.verifier.sandboxed.plain_values import decode
@@ -181,7 +180,7 @@ def serve_commands(message: object, carry_out: Callable[[object], object], *kind
             try:
                 message = carry_out(command)
             except Exception as error:
-                message = messages.Failure(messages.ErrorFacts(**describe_error(error)))
+                message = messages.Failure(describe_failure(error))
 
 
 def measure_share(

@@ -148,8 +148,10 @@ class BaselinePool:
             BaselineFailed: the reference does not run at that size, here and now.
         """
         tensors = [messages.TensorFacts(one.name, one.dtype, one.shape) for one in measure.specs if one.dtype]
-        need = sys.maxsize if exercise.needs_memory else _LEAST_NEED + _COPIES * stream_of(tensors).length
+        need = sys.maxsize if exercise.alone else _LEAST_NEED + _COPIES * stream_of(tensors).length
         eager, give_back = self._eager.take(measure.reference, need)
+        if exercise.alone:
+            exercise.alone()
 
         def close() -> None:
             try:

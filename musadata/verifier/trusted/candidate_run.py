@@ -35,6 +35,8 @@ _MEMORY_TRIES = (
 # oracle included, takes the emulator longer than it may.
 _CHECKED_SECONDS = 5.0
 _LONGEST_WAIT_SECONDS = 60.0  # for memory on the device
+_FULL = 0.1  # of the device's memory: with less than that free, a candidate waits before it is tried again
+_ALONE = 0.75  # who has less than that for itself, and lacks memory, may well find enough where others hold none
 
 
 def execute(opened: Resources, exercise: Exercise, source: str, ported: str) -> Judgement:
@@ -45,22 +47,25 @@ def execute(opened: Resources, exercise: Exercise, source: str, ported: str) -> 
 
     Raises:
         BadReference: the reference does not run.
-        Outage: the machine failed each time, the device is gone, or other programs fill its memory.
+        Outage: the machine failed each time, the device is gone, or other programs hold its memory.
     """
     backend = opened.backend
     judgement = _execute_despite_outages(opened, exercise, source, ported)
     if any(finding.rule == rules.EXECUTE_MEMORY.id for finding in judgement.findings):
         judgement = _execute_despite_outages(opened, exercise, source, ported)
+    free = [1.0]
     for classes in _MEMORY_TRIES:  # when others have left it some: processes that end hold theirs for a while
         if backend.seats and judgement.error_class in classes and _finds_no_memory(judgement):
             _wait_for_memory(backend)
-            judgement = _execute(opened, replace(exercise, needs_memory=True), source, ported)
+            judgement = _execute(
+                opened, replace(exercise, alone=lambda: free.append(backend.free_share())), source, ported
+            )
     if judgement.error_class is not ErrorClass.RUNTIME:
         return judgement
     if backend.is_lost():
         raise _outage(f"{backend.device} does not answer any more")
-    if backend.seats and _finds_no_memory(judgement) and backend.is_full():
-        raise _outage(f"other programs fill the memory of {backend.device}")
+    if backend.seats and _finds_no_memory(judgement) and (free[-1] < _ALONE or backend.free_share() < _FULL):
+        raise _outage(f"other programs hold the memory of {backend.device} that this candidate lacks")
     return judgement
 
 
@@ -146,7 +151,7 @@ def _finds_no_memory(judgement: Judgement) -> bool:
 
 def _wait_for_memory(backend: Backend) -> None:
     end = time.monotonic() + _LONGEST_WAIT_SECONDS
-    while backend.is_full() and time.monotonic() < end:
+    while backend.free_share() < _FULL and time.monotonic() < end:
         time.sleep(1.0)
 
 

@@ -30,14 +30,15 @@ class MeasureSet:
 class Exercise:
     """What a candidate is judged against. `shapes` returns the sets of input shapes and may be slow, and so may
     `measure`, which returns None where there is no measure set. `checked`: for the emulator's cross-check where there
-    are no proof sets. `needs_memory`: the device's did not suffice for it beside others."""
+    are no proof sets. `alone`: the device's memory did not suffice for it beside others; called when none of ours is
+    held for others any more, before the candidate is measured."""
 
     task_id: str
     reference: str
     shapes: Callable[[], list[tuple[InputSpec, ...]]]
     measure: Callable[[], MeasureSet | None] = lambda: None
     checked: tuple[tuple[InputSpec, ...], ...] = ()
-    needs_memory: bool = False
+    alone: Callable[[], None] | None = None
 
 
 def derive_seed(config: VerifierConfig, task_id: str, *purpose: object) -> int:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from musadata.records import InputSpec
 from musadata.verifier.protocol import measure_messages as measures
 from musadata.verifier.protocol.tolerance import Tolerance, least_wide_tolerance, measure_wide_tolerance
-from musadata.verifier.sandboxed.device_models import digest_state
+from musadata.verifier.sandboxed.device_models import describe_failure, digest_state
 from musadata.verifier.sandboxed.device_oracle import DeviceOracle, find_wrong, surely_right
 
 TEXT = """
@@ -81,8 +81,9 @@ def test_lack_of_memory_that_pytorch_cannot_name_is_one_as_well(monkeypatch):
     failing = RuntimeError('NVML_SUCCESS == DriverAPI::get()->nvmlInit_v2_() INTERNAL ASSERT FAILED at "/pytorch/c10"')
     monkeypatch.setattr(oracle, "_run_double", lambda values: (_ for _ in ()).throw(failing))
     oracle.expect(measures.Expect(3))
-    with pytest.raises(RuntimeError, match="nvmlInit"):
+    with pytest.raises(RuntimeError, match="nvmlInit") as raised:
         oracle._find_oracle()
+    assert describe_failure(raised.value).message == "CUDA out of memory."
 
 
 def test_a_constant_is_told_with_its_value(monkeypatch):

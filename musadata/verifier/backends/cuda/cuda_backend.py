@@ -25,7 +25,6 @@ _MEMORY_PER_CANDIDATE_MB = 1536
 # process after another: with two queues it makes twice as many contexts a second. Kernels on more than two streams may
 # wait for each other unnecessarily.
 _CONNECTIONS = "2"
-_FULL = 0.1  # of the memory: with less than that free, other programs may be why a candidate finds none
 
 
 @dataclass(frozen=True)
@@ -102,15 +101,15 @@ def watch_device(uuid: str) -> Callable[[], bool]:
     return is_lost
 
 
-def watch_memory(uuid: str) -> Callable[[], bool]:
-    """A function that says whether almost none of a device's memory is free."""
+def watch_memory(uuid: str) -> Callable[[], float]:
+    """A function that says what share of a device's memory is free: all of it where the driver does not say."""
 
-    def is_full() -> bool:
+    def free_share() -> float:
         lines = _ask_driver("memory.free,memory.total", uuid)
         free, total = [*map(_megabytes, lines[0].split(",")), 0.0, 0.0][:2] if lines else (0.0, 0.0)
-        return free < _FULL * total
+        return free / total if total else 1.0
 
-    return is_full
+    return free_share
 
 
 def open_cuda(config: VerifierConfig) -> Backend:
@@ -149,7 +148,7 @@ def open_cuda(config: VerifierConfig) -> Backend:
         identity=device.uuid,
         memory_mb=device.memory_mb,
         seats=device.seats,
-        is_full=watch_memory(device.uuid),
+        free_share=watch_memory(device.uuid),
         is_lost=watch_device(device.uuid),
     )
 

@@ -37,16 +37,16 @@ def test_as_many_candidates_at_a_time_as_there_is_memory_and_cores_for(driver, m
     assert device is not None and device.seats == seats
 
 
-def test_full_device_is_noticed(driver):
-    is_full = backend.watch_memory("GPU-1")
+def test_free_memory_of_a_device_is_what_the_driver_says(driver):
+    free_share = backend.watch_memory("GPU-1")
     driver("900 MiB, 143771 MiB")
-    assert is_full()
-    driver("40000 MiB, 143771 MiB")
-    assert not is_full()
+    assert 0 < free_share() < 0.01
+    driver("72000 MiB, 144000 MiB")
+    assert free_share() == 0.5
     driver("[N/A], [N/A]")
-    assert not is_full()
+    assert free_share() == 1
     driver("failed", 9)
-    assert not is_full()
+    assert free_share() == 1
 
 
 def test_no_device_without_an_answer(driver):
