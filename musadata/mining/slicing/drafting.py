@@ -1,11 +1,11 @@
 """From one file to the drafts of its modules: slice, rewrite, look for evidence, search for arguments, prune."""
 
 import ast
-import dataclasses
 import re
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import libcst as cst
@@ -69,138 +69,197 @@ def _drafts_of(
 def draft_class(
     source: CodeSource, slicer: Slicer, module: ParsedModule, definition: Definition, sandbox: Caller
 ) -> Draft | Reject:
-    """One class as a draft in KernelBench's form."""
-    lines = f"{definition.first}-{definition.last}"
-    where = f"{source.origin}/{module.path}:{lines}"
-    callers = slicer.callers
-    constructions = find_constructions(
-        slicer.index, module, definition, callers.composed(definition), callers.users(definition)
-    )
-    shown = [*find_examples(definition), *callers.examples(definition, module), *constructions.plain]
-    for unpacked in unpack_inputs(slicer.index, module, definition) if takes_list(slicer.index, definition) else ():
-        with suppress(Rejection):
-            return _draft_variant(source, slicer, definition, unpacked, constructions.plain, sandbox)
-    first: Rejection | None = None
-    for variant, examples in [*((made, [example]) for made, example in constructions.fixed), (definition, shown)]:
-        try:
-            return _draft_variant(source, slicer, definition, variant, examples[:MAX_EXAMPLES], sandbox)
-        except Rejection as error:
-            is_other = isinstance(error, Unsliceable) and variant is not definition  # what another file gives it
-            first = first if is_other else first or error
-    assert first is not None
-    packed = _draft_unpacked(source, slicer, definition, first, constructions.plain, sandbox)
-    if isinstance(packed, Draft):
-        return packed
-    if first.reason in CONFIGURED:
-        try:
-            return _from_dictionaries(source, slicer, definition, shown, sandbox)
-        except Rejection as error:
-            if error.reason not in (*CONFIGURED, "search_fails", "slice_too_large"):
-                return reject_draft(error.reason, error.detail, where)  # it is made as the tree makes it
-            first = error if error.reason in CONFIGURED else first
-    fitting = slicer.configurations.arguments(module, definition)
-    for made, example in configured(slicer.index, module, definition, fitting, constructions.mined):
-        try:
-            return _draft_variant(source, slicer, definition, made, [example], sandbox)
-        except Rejection as error:
-            first = error if first.reason == "needs_configuration" else first  # which it has now
-    if first.reason == "needs_package" and slicer.index.lacks(first.detail):
-        first = Rejection("broken_code", f"the repository lacks {first.detail}")
-    problem = source.dependencies.problem(first.detail) if first.reason == "needs_package" else ""
-    lacking = packed if first.reason == "needs_structured_input" else first
-    detail = f"{lacking.detail} ({problem})" if problem else lacking.detail
-    refused = reject_draft(lacking.reason, detail, where)
-    if first.reason in WITHOUT_ARGUMENTS:
-        return refused
-    users, settings = list(callers.users(definition)), slicer.settings.values
-    told = settled_constructions(slicer.index, module, definition, users, settings)
-    told = [*constructions.asked, *told]
-    if told:
-        try:
-            return _draft_variant(source, slicer, definition, definition, told, sandbox, guessed=False)
-        except Rejection as error:
-            if first.reason in ("needs_configuration", "init_fails") and error.reason != "search_fails":
-                refused = reject_draft(error.reason, error.detail, where)
-    for made, example in constructed_elsewhere(slicer.index, module, definition, users):
-        with suppress(Rejection):
-            return _draft_variant(source, slicer, definition, made, [example], sandbox)
-    for made, example in opened_constructions(slicer.index, module, definition, users, settings):
-        with suppress(Rejection):
-            return _draft_variant(source, slicer, definition, made, [example], sandbox)
-    is_checked = first.reason == "assertion_fails" and slicer.fitting.checks(definition)
-    for made, example in slicer.fitting.variants(module, definition):
-        try:
-            return _draft_variant(source, slicer, definition, made, [example], sandbox)
-        except Rejection as error:
-            is_told = error.reason not in WITHOUT_ARGUMENTS and not error.reason.startswith("search_")
-            if is_checked and is_told:  # what is lacking besides the classes that it asks for
-                refused = reject_draft(error.reason, error.detail, where)
-    return refused
+    """One class as a draft in KernelBench's form: the first of `WAYS` that leads to one, or what the class lacks."""
+    subject = _Subject(slicer, module, definition)
+    told = subject.known
+    for way in WAYS:
+        if way.gives_arguments and subject.known.reason in WITHOUT_ARGUMENTS:
+            break
+        before = subject.known
+        for attempt in way.attempts(subject):
+            try:
+                return _draft_attempt(source, slicer, definition, attempt, sandbox)
+            except Rejection as loss:
+                if way.tells(subject.known, loss, is_itself=attempt.variant is definition):
+                    told = loss
+                    subject.known = loss if way.leads else before
+        if way.is_last and subject.known is not before and subject.known.reason not in way.after:
+            break
+    lacking = _explained(source, slicer, told)
+    return reject_draft(lacking.reason, lacking.detail, f"{source.origin}/{module.path}:{_lines(definition)}")
 
 
-def _draft_unpacked(
-    source: CodeSource,
-    slicer: Slicer,
-    definition: Definition,
-    first: Rejection,
-    examples: Sequence[Example],
-    sandbox: Caller,
-) -> Draft | Rejection:
-    """The draft of a subclass that takes by itself what the class takes packed, or what is lacking even then.
-
-    Args:
-        first: what is lacking where each input is a tensor.
-    """
-    lacking = first
-    for unpacked in unpack_inputs(slicer.index, slicer.module_of(definition), definition, first.detail):
-        try:
-            return _draft_variant(source, slicer, definition, unpacked, examples, sandbox)
-        except Rejection as error:
-            is_told = not isinstance(error, Unsliceable) and error.reason != "search_fails"
-            lacking = error if is_told and first.reason == "needs_structured_input" else lacking
-    return lacking
+def _explained(source: CodeSource, slicer: Slicer, loss: Rejection) -> Rejection:
+    """The loss, with what is known of the package that it names."""
+    if loss.reason != "needs_package":
+        return loss
+    if slicer.index.lacks(loss.detail):
+        return Rejection("broken_code", f"the repository lacks {loss.detail}")
+    problem = source.dependencies.problem(loss.detail)
+    return Rejection(loss.reason, f"{loss.detail} ({problem})" if problem else loss.detail)
 
 
-def _from_dictionaries(
-    source: CodeSource, slicer: Slicer, definition: Definition, shown: Sequence[Example], sandbox: Caller
-) -> Draft:
-    """The draft of a class whose arguments are dictionaries, from which a registry builds what they name.
+@dataclass(frozen=True)
+class _Attempt:
+    """The class itself, or a subclass that fixes some arguments or unpacks inputs, with examples of its arguments.
 
-    Raises:
-        Rejection: the tree shows no such arguments, or none of them works.
-    """
-    typed = slicer.typed.examples(definition, slicer.settings.values)
-    built = [item for example in typed for item in slicer.typed.of_example(example)]
-    if not typed and not slicer.names_built(definition):
-        raise Rejection("search_fails", "no dictionary names a class")
-    examples = [*typed, *shown][:MAX_EXAMPLES]
-    return _draft_variant(source, slicer, definition, definition, examples, sandbox, guessed=not typed, built=built)
-
-
-def _draft_variant(
-    source: CodeSource,
-    slicer: Slicer,
-    definition: Definition,
-    variant: Definition,
-    examples: Sequence[Example],
-    sandbox: Caller,
-    *,
-    guessed: bool = True,
-    built: Collection[Definition] | None = None,
-) -> Draft:
-    """The draft of a class, made from the class itself or from a subclass that fixes some arguments.
-
-    Args:
-        guessed: try guesses at the arguments after the examples.
+    Attributes:
+        guessed: guesses at the arguments follow the examples.
         built: see `Slicer.slice`.
     """
+
+    variant: Definition
+    examples: Sequence[Example]
+    guessed: bool = True
+    built: Collection[Definition] | None = None
+
+
+class _Subject:
+    """A class that is to become a draft, what the tree shows of it, and the loss by which further ways go."""
+
+    def __init__(self, slicer: Slicer, module: ParsedModule, definition: Definition):
+        self.slicer, self.module, self.definition = slicer, module, definition
+        self.place = (slicer.index, module, definition)
+        composed, users = slicer.callers.composed(definition), slicer.callers.users(definition)
+        self.constructions = find_constructions(*self.place, composed, users)
+        called = slicer.callers.examples(definition, module)
+        self.shown = [*find_examples(definition), *called, *self.constructions.plain]
+        self.known = Rejection("")
+
+    @cached_property
+    def users(self) -> list[ParsedModule]:
+        return list(self.slicer.callers.users(self.definition))
+
+
+def _lists(subject: _Subject) -> Iterator[_Attempt]:
+    """Subclasses that take the items of a list, where the class says that it takes one."""
+    if takes_list(subject.slicer.index, subject.definition):
+        yield from (_Attempt(made, subject.constructions.plain) for made in unpack_inputs(*subject.place))
+
+
+def _fixed(subject: _Subject) -> Iterator[_Attempt]:
+    yield from (_Attempt(made, [example]) for made, example in subject.constructions.fixed)
+
+
+def _itself(subject: _Subject) -> Iterator[_Attempt]:
+    yield _Attempt(subject.definition, subject.shown[:MAX_EXAMPLES])
+
+
+def _unpacked(subject: _Subject) -> Iterator[_Attempt]:
+    """Subclasses that take by itself what the class takes packed."""
+    made = unpack_inputs(*subject.place, subject.known.detail)
+    yield from (_Attempt(variant, subject.constructions.plain) for variant in made)
+
+
+def _dictionaries(subject: _Subject) -> Iterator[_Attempt]:
+    """The class with dictionaries of the tree for arguments, from which a registry builds what they name."""
+    slicer, definition = subject.slicer, subject.definition
+    if subject.known.reason not in CONFIGURED:
+        return
+    typed = slicer.typed.examples(definition, slicer.settings.values)
+    if typed or slicer.names_built(definition):
+        built = [item for example in typed for item in slicer.typed.of_example(example)]
+        yield _Attempt(definition, [*typed, *subject.shown][:MAX_EXAMPLES], guessed=not typed, built=built)
+
+
+def _configured(subject: _Subject) -> Iterator[_Attempt]:
+    """Subclasses that fix arguments to configurations of the tree."""
+    fitting = subject.slicer.configurations.arguments(subject.module, subject.definition)
+    made = configured(*subject.place, fitting, subject.constructions.mined)
+    yield from (_Attempt(variant, [example]) for variant, example in made)
+
+
+def _settled(subject: _Subject) -> Iterator[_Attempt]:
+    """The class with settings of the tree for arguments."""
+    told = settled_constructions(*subject.place, subject.users, subject.slicer.settings.values)
+    examples = [*subject.constructions.asked, *told]
+    yield from [_Attempt(subject.definition, examples, guessed=False)] if examples else []
+
+
+def _elsewhere(subject: _Subject) -> Iterator[_Attempt]:
+    """Subclasses that fix what other files make, as it is and with arguments for what a function is given."""
+    for made, example in constructed_elsewhere(*subject.place, subject.users):
+        yield _Attempt(made, [example])
+    for made, example in opened_constructions(*subject.place, subject.users, subject.slicer.settings.values):
+        yield _Attempt(made, [example])
+
+
+def _fitting(subject: _Subject, *, checked: bool) -> Iterator[_Attempt]:
+    """Subclasses that fix arguments to modules of the tree.
+
+    Args:
+        checked: whether the class checks of which classes its arguments are.
+    """
+    fitting = subject.slicer.fitting
+    if fitting.checks(subject.definition) == checked:
+        made = fitting.variants(subject.module, subject.definition)
+        yield from (_Attempt(variant, [example]) for variant, example in made)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A way to a draft, and when its loss says more than the one that is known.
+
+    Attributes:
+        attempts: what it tries, in this order.
+        after: the reasons of losses in whose place its own is told.
+        silent: the reasons of its own losses that say nothing.
+        leads: later ways go by its loss as well.
+        is_last: none is tried after it if another loss than `after` is told: the class is made as the tree makes it.
+        gives_arguments: it mends no loss of `WITHOUT_ARGUMENTS`.
+    """
+
+    attempts: Callable[[_Subject], Iterator[_Attempt]]
+    after: Collection[str] = ()
+    silent: Collection[str] = ()
+    leads: bool = False
+    is_last: bool = False
+    gives_arguments: bool = False
+
+    def tells(self, known: Rejection, loss: Rejection, *, is_itself: bool) -> bool:
+        """Whether its loss is told; that a subclass cannot be cut says nothing of the class."""
+        says = is_itself or not isinstance(loss, Unsliceable)
+        return says and known.reason in self.after and loss.reason not in self.silent
+
+
+WAYS = (
+    _Way(_lists),
+    _Way(_fixed, after={""}, leads=True),
+    _Way(_itself, after={""}, leads=True),
+    _Way(_unpacked, after={"needs_structured_input"}, silent={"search_fails"}),
+    _Way(_dictionaries, after=CONFIGURED, silent={"search_fails", "slice_too_large"}, leads=True, is_last=True),
+    _Way(_configured, after={"needs_configuration"}, leads=True),
+    _Way(_settled, after=CONFIGURED, silent={"search_fails"}, gives_arguments=True),
+    _Way(_elsewhere, gives_arguments=True),
+    _Way(
+        partial(_fitting, checked=True),
+        after={"assertion_fails"},
+        silent={"search_fails", *WITHOUT_ARGUMENTS},
+        gives_arguments=True,
+    ),
+    _Way(partial(_fitting, checked=False), gives_arguments=True),
+)
+
+
+def _lines(definition: Definition) -> str:
+    return f"{definition.first}-{definition.last}"
+
+
+def _draft_attempt(
+    source: CodeSource, slicer: Slicer, definition: Definition, attempt: _Attempt, sandbox: Caller
+) -> Draft:
+    """The draft of a class that an attempt leads to.
+
+    Raises:
+        Rejection: it leads to none.
+    """
     name, module = definition.names[0], slicer.module_of(definition)
-    definitions, cut = write_slice(slicer, variant, may_import_all=True, built=built)
+    definitions, cut = write_slice(slicer, attempt.variant, may_import_all=True, built=attempt.built)
     search = "musadata.mining.search:search_and_prune"
     hints = constructor_hints(slicer.index, cut, slicer.settings, definitions)
-    hints[TREE] |= {"guessed": guessed, "halved": built is not None}
+    hints[TREE] |= {"guessed": attempt.guessed, "halved": attempt.built is not None}
     try:
-        found = find_arguments(sandbox, search, definitions, name, examples, f"{source.seed}/{name}", hints)
+        found = find_arguments(sandbox, search, definitions, name, attempt.examples, f"{source.seed}/{name}", hints)
     except Rejection as error:
         for unbound, reason in cut.unbound.items() if error.reason == "unresolved_name" else ():
             if f"'{unbound}'" in error.detail:
@@ -211,8 +270,7 @@ def _draft_variant(
         raise Rejection("needs_package", forbidden[0])
     parts = {slicer.module_of(piece.definition).path for piece in cut.pieces}
     reference = write_reference(found["definitions"], found["init"], found["inputs"], name)
-    lines = f"{definition.first}-{definition.last}"
-    return Draft(SourceKind.MINED, name, reference, source.provenance(module.path, lines, parts))
+    return Draft(SourceKind.MINED, name, reference, source.provenance(module.path, _lines(definition), parts))
 
 
 @contextmanager
@@ -260,7 +318,7 @@ def find_arguments(
     Raises:
         Rejection: it finds none, or does not end.
     """
-    shown = list(map(dataclasses.asdict, examples))
+    shown = list(map(asdict, examples))
     outcome = sandbox.call(search, definitions, name, shown, salt, *hints, limits=LIMITS)
     if not outcome.ok:
         raise Rejection(f"search_{outcome.status}", outcome.describe_error())
