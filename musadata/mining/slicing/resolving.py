@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import TypeVar
 
 from musadata.mining.reading.decorators import MODULE_BASES
-from musadata.mining.reading.parsing import Definition, ParsedModule, parse_module, usage
+from musadata.mining.reading.name_usage import usage
+from musadata.mining.reading.parsing import Definition, ParsedModule, parse_module
 from musadata.mining.reading.reports import is_logger
 from musadata.mining.slicing.definition_index import External, InternalModule, Meaning, PackageIndex, base_names
 from musadata.mining.slicing.members import Member, class_members, replaced_names

@@ -102,3 +102,15 @@ def test_names_are_found_where_no_import_leads(place, found):
 def test_of_several_definitions_of_a_name_that_has_moved_none_is_taken():
     files = {"pkg/net.py": USER.format(place="pkg.parts"), "pkg/a.py": SCALED.decode(), "pkg/b.py": SCALED.decode()}
     assert forbidden_imports(cut(files, "pkg/net.py", "Net"))
+
+
+def test_a_class_inside_of_a_class_binds_its_own_names():
+    code = (
+        "scale = 2\nallowed = []\n\n\ndef size():\n    return 4\n\n\nclass Net(nn.Module):\n    class Config:\n"
+        "        allowed = True\n        scale = scale\n        width = size() * scale\n\n"
+        "        def size():\n            return size() + 1\n\n"
+        "    def forward(self, x):\n        return x * self.Config.width + self.Config.size()\n"
+    )
+    text = cut({"net.py": HEAD + code}, "net.py", "Net")
+    assert "allowed = []" not in text
+    assert run(text)["Model"]()(1) == 13
