@@ -32,7 +32,7 @@ from musadata.mining.arguments.tensor_outputs import return_tensors
 from musadata.mining.loss_reasons import loss_reason
 from musadata.mining.pruning.proving import Pruned, prune_and_prove
 from musadata.mining.slicing.given_arguments import given_in_subclass, names_definitions
-from musadata.mining.slicing.imports import without_imports
+from musadata.mining.slicing.imports import without_absent_decorators, without_imports
 from musadata.mining.unrun_statements import mostly_unrun
 
 MAX_TRIES = 240  # per module
@@ -48,6 +48,7 @@ EARLY_TRIES = 40  # for that
 LAST_TRIES = 160  # for that, where all families of guesses failed
 MAX_STARTS = 3  # failures from which the sizes are solved for
 NO_MODULE = re.compile(r"No module named '([\w.]+)'")
+ABSENT = ("needs_package", "unresolved_name", "import_fails")  # losses that a decorator may be the cause of
 MAX_ABSENT = 3  # tries that use an absent package or name; others will use it as well
 
 
@@ -92,6 +93,15 @@ def search_and_prune(
     source: str, class_name: str, examples: list[dict[str, Any]], salt: str, hints: Hints | None = None
 ) -> dict[str, Any]:
     """`search_arguments`, and `definitions`: `source` without the code that these arguments never execute."""
+    found = _with_definitions(source, class_name, examples, salt, hints)
+    if found.get("reason") in ABSENT and (plain := without_absent_decorators(source)) != source:
+        found = _with_definitions(plain, class_name, examples, salt, hints)
+    return found
+
+
+def _with_definitions(
+    source: str, class_name: str, examples: list[dict[str, Any]], salt: str, hints: Hints | None
+) -> dict[str, Any]:
     try:
         return _search_and_prune(_by_position(source), class_name, examples, salt, hints)
     except AbsentPackage as error:  # where a signature is read, say
