@@ -20,7 +20,7 @@ from musadata.mining.arguments.module_snapshots import MINED
 from musadata.mining.pruning.branches import prune
 from musadata.mining.pruning.constant_conditions import Observations
 from musadata.mining.pruning.execution_watch import Log, instrument
-from musadata.mining.pruning.idle_classes import without_idle_classes, without_own_defaults
+from musadata.mining.pruning.idle_classes import without_idle_classes, without_metaclasses, without_own_defaults
 from musadata.mining.pruning.idle_methods import watch_entries, without_idle_methods, without_unread_properties
 from musadata.mining.pruning.mentions import WORD
 from musadata.mining.pruning.registries import Registries
@@ -151,7 +151,7 @@ def _without_registries(pruned: Pruned) -> Pruned:
 
 def _without_idle_classes(source: str, attempt: Attempt) -> str:
     sets = [attempt]
-    for cut in (without_own_defaults, without_idle_classes):
+    for cut in (without_metaclasses, without_own_defaults, without_idle_classes):
         text = cut(source)
         if text != source and _behaves(Pruned(text, attempt), sets, behaviour(source, attempt, sets)):
             source = text
@@ -254,7 +254,8 @@ def behaviour(
             prepare(space)
         _seed(0)
         model = space["Model"](*[eval(text, {**HELPERS, **space}) for text in attempt.init])
-        model = model if training else model.eval()
+        if not training:
+            model.eval()  # not what it returns, which need not be the model
         if log is not None:
             log.constructed(model)
         runs = [_run(model, one, space, record=not number) for number, one in enumerate(sets)]

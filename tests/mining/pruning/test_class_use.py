@@ -84,3 +84,41 @@ def test_a_method_of_a_base_stays_where_a_class_with_instances_does_not_override
     )
     text = pruned(model("return self.layer(x)", "self.layer = Checked()", top=top))
     assert "def refuse" in text
+
+
+WRAPPED = """
+class Wrapper:
+    def __init__(self, made):
+        self.made = made
+
+    def __getattr__(self, name):
+        return getattr(self.made, name)
+
+    def __call__(self, *inputs):
+        return {result}
+
+
+class Kind(type):
+    def __call__(cls, *given):
+        return cls.wrapper(super().__call__(*given))
+
+
+class Base(nn.Module, metaclass=Kind):
+    size = 3
+    wrapper = Wrapper
+
+
+class Model(Base):
+    def forward(self, x):
+        return x * self.size
+"""
+
+
+def test_what_a_metaclass_wraps_is_itself_in_the_reference_if_that_runs_the_same():
+    left = pruned(WRAPPED.format(result="self.made(*inputs)"))
+    assert "Kind" not in left and "Wrapper" not in left
+    assert "class Base(nn.Module):" in left
+
+
+def test_a_metaclass_that_changes_what_is_computed_stays():
+    assert "metaclass=Kind" in pruned(WRAPPED.format(result="self.made(*inputs) + 1"))

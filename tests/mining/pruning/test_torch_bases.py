@@ -28,6 +28,16 @@ class Norm({base}):
 
 """
 
+KIND = """
+class Kind(type):
+    def __call__(cls, *given):
+        made = super().__call__(*given)
+        made.eps = 0.5
+        return made
+
+
+"""
+
 
 @pytest.mark.parametrize(
     ("base", "more", "left"),
@@ -35,7 +45,7 @@ class Norm({base}):
         ("nn.BatchNorm1d", "", False),
         ("torch.nn.BatchNorm1d", "", False),
         ("Base", "\n\nclass Base(nn.BatchNorm1d):\n    def scale(self):\n        return 2\n\n", False),
-        ("Base", "\n\nclass Base(nn.BatchNorm1d, metaclass=type):\n    pass\n\n", True),
+        ("Base", KIND + "class Base(nn.BatchNorm1d, metaclass=Kind):\n    pass\n\n", True),
     ],
 )
 def test_attributes_that_neither_the_reference_nor_torchs_class_reads_go(base, more, left):
