@@ -198,9 +198,10 @@ def _search_further(
     if found is None:
         return _loss(furthest.stage, furthest.error), None, furthest
     names = list(inspect.signature(model.forward).parameters)[1:]  # type: ignore[attr-defined]
-    found = fill_identities(runner, _disable_dropout(runner, found, model))
+    parameters = [item.name for item in known.init]
+    found = fill_identities(runner, _disable_dropout(runner, found, model), parameters)
     if not as_shown or found.evidence != "test":
-        found = raise_factors(runner, found, [item.name for item in known.init])
+        found = raise_factors(runner, found, parameters)
         found = improve_sizes(runner, found, names, salt, known.facts.unit)
         found = open_branches(runner, found, known.init)
     texts = [draw.text() for draw in found.draws]

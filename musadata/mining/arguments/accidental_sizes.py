@@ -5,6 +5,7 @@ is as large as C is: what broadcasts then is not what was meant. So an input who
 gets a batch of its own, and one with two sizes that cannot differ loses a dimension, where the module runs so.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -25,14 +26,24 @@ def without_accidents(runner: AttemptRunner, attempt: Attempt, parameters: list[
     attempt = _separate(runner, _without_wide_masks(runner, attempt))
     attempt = _without_accidental_batch(runner, attempt)
     for trial in (*_with_batches(attempt), *_without_squares(attempt)):
-        if _works(runner, trial):
+        if runner.works(trial):
             attempt = _separate(runner, trial)
             break
     return _single_channels(runner, attempt, parameters)
 
 
-def _works(runner: AttemptRunner, attempt: Attempt) -> bool:
-    return not runner.exhausted and runner.attempt(attempt).ok
+def with_whole_images(runner: AttemptRunner, attempt: Attempt) -> Attempt:
+    """The attempt with images so much larger that each gives a row, where `x.view(-1, 64)` makes one row of several."""
+    batch, rows = attempt.batch(), runner.attempt(attempt).rows
+    if runner.works(attempt) and len(attempt.draws) == 1 and len(shape := attempt.draws[0].shape) == 4:
+        factor = batch // rows if rows and batch % rows == 0 else 1
+        root = math.isqrt(factor)
+        for tall, wide in [(root, root)] * (root * root == factor) + [(1, factor)] if factor > 1 else ():
+            draw = replace(attempt.draws[0], shape=(*shape[:2], shape[2] * tall, shape[3] * wide))
+            trial = with_draw(attempt, 0, draw)
+            if runner.works(trial) and runner.attempt(trial).rows == batch:
+                return trial
+    return attempt
 
 
 def _separate(runner: AttemptRunner, attempt: Attempt) -> Attempt:
@@ -46,7 +57,7 @@ def _separate(runner: AttemptRunner, attempt: Attempt) -> Attempt:
             continue
         sets = [(slot,), *_sets(attempt, slot)] if _is_square(attempt, slot) else [(slot,)]
         trials = (_moved(attempt, slots, size) for slots in sets for size in _other_sizes(values, slot))
-        attempt = next((trial for trial in trials if _works(runner, trial)), attempt)
+        attempt = next((trial for trial in trials if runner.works(trial)), attempt)
     return attempt
 
 
@@ -102,7 +113,7 @@ def _without_accidental_batch(runner: AttemptRunner, attempt: Attempt) -> Attemp
         for draw in attempt.draws
     )
     trial = replace(attempt, draws=draws)
-    return trial if trial != attempt and _works(runner, trial) else attempt
+    return trial if trial != attempt and runner.works(trial) else attempt
 
 
 def _without_wide_masks(runner: AttemptRunner, attempt: Attempt) -> Attempt:
@@ -114,7 +125,7 @@ def _without_wide_masks(runner: AttemptRunner, attempt: Attempt) -> Attempt:
     for number, draw in enumerate(attempt.draws[1:], 1):
         if draw.kind == "bool" and len(draw.shape) == len(shape) == 3 and draw.shape[1:] == shape[:2] and shape[0] > 1:
             trial = with_draw(attempt, number, replace(draw, shape=shape[:2]))
-            attempt = trial if _works(runner, trial) else attempt
+            attempt = trial if runner.works(trial) else attempt
     return attempt
 
 
@@ -154,7 +165,7 @@ def _single_channels(runner: AttemptRunner, attempt: Attempt, parameters: list[s
         named = any(word in name.lower() for word in SINGLE)
         if named and others and len(draw.shape) == 4 and draw.shape[1] > 1:
             trial = with_draw(attempt, number, replace(draw, shape=(draw.shape[0], 1, *draw.shape[2:])))
-            attempt = trial if _works(runner, trial) else attempt
+            attempt = trial if runner.works(trial) else attempt
     return attempt
 
 

@@ -40,7 +40,8 @@ STAGES = ("", "inputs", "init", "forward", "lazy")  # where an attempt may fail,
 
 @dataclass(frozen=True)
 class Result:
-    """Result of an attempt. `elements`: total of all inputs and outputs; `parameters`: of the module."""
+    """Result of an attempt. `elements`: total of all inputs and outputs; `parameters`: of the module; `rows`: of the
+    first output."""
 
     ok: bool
     error: str = ""
@@ -55,6 +56,7 @@ class Result:
     finite: bool = True
     mixed: bool = False  # something other than tensors came out as well
     number: int = 0  # of the line that raised it
+    rows: int = 0
 
     @property
     def progress(self) -> tuple[int, tuple[int, ...], int]:
@@ -79,6 +81,7 @@ class AttemptRunner:
     source: str
     max_tries: int
     tries: int = 0
+    batched: bool = False  # an attempt has returned an item for each one of its batch, and so must those that `works`
     space: dict[str, Any] = field(default_factory=dict)
     _seen: dict[Attempt, Result] = field(default_factory=dict)
     _unbuildable: dict[tuple[str, ...], Result] = field(default_factory=dict)
@@ -113,6 +116,21 @@ class AttemptRunner:
         self.tries += work.total // WORK_PER_TRY
         return result
 
+    def works(self, attempt: Attempt) -> bool:
+        """Whether a variant of an attempt that works does so as well, and treats its batch alike.
+
+        What `x.view(-1, 800)` makes of an image of another size are rows of several images, where it fits at all.
+        """
+        result = self.attempt(attempt) if not self.exhausted else None
+        if result is None or not result.ok:
+            return False
+        batch = attempt.batch()
+        if self.batched:
+            return result.rows == batch
+        others = attempt.values().count(batch) - sum(draw.shape[:1] == (batch,) for draw in attempt.draws)
+        self.batched = result.rows == batch > 1 and not others
+        return True
+
     def _attempt(self, attempt: Attempt, twice: bool, work: Work) -> Result:
         if any(draw.elements > MAX_ELEMENTS for draw in attempt.draws):
             return Result(False, "ValueError: input too large", stage="inputs")
@@ -146,7 +164,8 @@ class AttemptRunner:
         finite = all(bool(item.isfinite().all()) for item in outputs)
         elements = sum(item.numel() for item in parts)
         mixed = len(tree_leaves(returned, is_leaf=lambda item: item is None)) > len(outputs)
-        return Result(True, "", "", (), 0, (), "", elements, built.parameters, repeatable, finite, mixed)
+        rows = len(outputs[0]) if outputs[0].dim() else 0
+        return Result(True, "", "", (), 0, (), "", elements, built.parameters, repeatable, finite, mixed, rows=rows)
 
     def call(self, attempt: Attempt) -> Any:
         """The result of one call, as the module returns it."""

@@ -67,6 +67,10 @@ class Attempt:
             found += [*draw.shape, *([draw.high] if draw.is_bounded else [])]
         return tuple(found)
 
+    def batch(self) -> int:
+        """The first size of the first input that has others; 0 without one."""
+        return next((draw.shape[0] for draw in self.draws if len(draw.shape) > 1), 0)
+
     def init_count(self) -> int:
         """How many of `values()` belong to the constructor."""
         return sum(len(integers(text)) for text in self.init)

@@ -26,6 +26,7 @@ MODULES = re.compile(
 )
 WRAPPER = "nn.utils.weight_norm"  # what takes a layer and returns it
 MODULE_TEXTS = ("nn.Identity()", "nn.Linear(24, 24)", "nn.ReLU()")
+ACTIVATIONS = ("nn.GELU", "nn.ReLU")
 
 
 def guess_arguments(signature: inspect.Signature, facts: Facts) -> Iterator[tuple[str, ...]]:
@@ -216,6 +217,7 @@ def _fitted(text: str, kind: Kind, variant: int, name: str) -> str:
     if kind.is_class:
         return text.partition("(")[0] if text.startswith("nn.") else ("nn.ReLU", "nn.GELU", "nn.Identity")[variant]
     if kind.is_module and not kind.scalars:
+        text += "()" * (text in ACTIVATIONS)
         return text if text.startswith("nn.") and text.endswith(")") else MODULE_TEXTS[variant]
     if kind.is_function and not text.startswith("nn.") and not kind.scalars:
         return ("F.relu", "F.gelu", "nn.ReLU")[variant]

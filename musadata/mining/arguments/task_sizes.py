@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from musadata.mining.arguments.accidental_sizes import without_accidents
+from musadata.mining.arguments.accidental_sizes import with_whole_images, without_accidents
 from musadata.mining.arguments.attempt_execution import AttemptRunner
 from musadata.mining.arguments.attempts import Attempt, with_draw
+from musadata.mining.arguments.guesses import ACTIVATIONS, guess_by_name
 
 MAX_ELEMENTS = 1 << 16  # inputs and outputs together
 MAX_PARAMETERS = 1 << 20
@@ -39,20 +40,25 @@ def improve_sizes(runner: AttemptRunner, attempt: Attempt, parameters: list[str]
         parameters: the names of the inputs.
         unit: no multiple of it becomes smaller than it; bottlenecks divide widths.
     """
+    attempt = with_whole_images(runner, attempt)
     attempt = _promote(runner, _both_signs(runner, attempt, parameters))
     attempt = _retarget(runner, attempt, salt, unit)
     return _limit(runner, without_accidents(runner, attempt, parameters), unit)
 
 
-def fill_identities(runner: AttemptRunner, attempt: Attempt) -> Attempt:
-    """The attempt with a layer that computes in place of each `nn.Identity()` that was guessed for a block."""
+def fill_identities(runner: AttemptRunner, attempt: Attempt, parameters: list[str]) -> Attempt:
+    """The attempt with a layer that computes in place of each `nn.Identity()` that was guessed for a block.
+
+    `parameters`: the names of the constructor's arguments. One that is called an activation becomes one.
+    """
     shape = next((draw.shape for draw in attempt.draws if len(draw.shape) > 1), ())
     layers = [f"nn.Linear({shape[-1]}, {shape[-1]})"] if shape else []
     layers += [f"nn.Conv2d({shape[1]}, {shape[1]}, 3, padding=1)"] if len(shape) == 4 else []
-    for place, text in enumerate(attempt.init):
-        for layer in (*layers, "nn.GELU()") if text == "nn.Identity()" else ():
+    for place, (name, text) in enumerate(zip(parameters, attempt.init, strict=False)):
+        others = () if guess_by_name(name) in ACTIVATIONS else layers
+        for layer in (*others, "nn.GELU()") if text == "nn.Identity()" else ():
             trial = replace(attempt, init=(*attempt.init[:place], layer, *attempt.init[place + 1 :]))
-            if _works(runner, trial):
+            if runner.works(trial):
                 attempt = trial
                 break
     return attempt
@@ -80,12 +86,8 @@ def raise_factors(runner: AttemptRunner, attempt: Attempt, parameters: list[str]
             if len(shapes) == len(raised.draws)
             else []
         )
-        attempt = next((trial for trial in (raised, *wider) if _works(runner, trial)), attempt)
+        attempt = next((trial for trial in (raised, *wider) if runner.works(trial)), attempt)
     return attempt
-
-
-def _works(runner: AttemptRunner, attempt: Attempt) -> bool:
-    return not runner.exhausted and runner.attempt(attempt).ok
 
 
 def _both_signs(runner: AttemptRunner, attempt: Attempt, parameters: list[str]) -> Attempt:
@@ -94,7 +96,7 @@ def _both_signs(runner: AttemptRunner, attempt: Attempt, parameters: list[str]) 
         name = parameters[number] if number < len(parameters) else ""
         if draw.kind == "rand" and not POSITIVE_NAMES.search(name):
             trial = with_draw(attempt, number, replace(draw, kind="randn"))
-            if _works(runner, trial) and runner.attempt(trial).finite:
+            if runner.works(trial) and runner.attempt(trial).finite:
                 attempt = trial
     return attempt
 
@@ -104,7 +106,7 @@ def _promote(runner: AttemptRunner, attempt: Attempt) -> Attempt:
     if any(len(draw.shape) != 1 for draw in attempt.draws):
         return attempt
     wider = replace(attempt, draws=tuple(replace(draw, shape=(24, *draw.shape)) for draw in attempt.draws))
-    return wider if _works(runner, wider) else attempt
+    return wider if runner.works(wider) else attempt
 
 
 def _retarget(runner: AttemptRunner, attempt: Attempt, salt: str, unit: int) -> Attempt:
@@ -114,7 +116,7 @@ def _retarget(runner: AttemptRunner, attempt: Attempt, salt: str, unit: int) -> 
         for trial in _trials(attempt, group, salt):
             if unit > 1 and values[group[0]] % unit == 0 and trial[group[0]] % unit:
                 continue
-            if trial == values or _works(runner, attempt.with_values(trial)):
+            if trial == values or runner.works(attempt.with_values(trial)):
                 attempt = attempt.with_values(trial)
                 break
     return attempt
@@ -220,7 +222,7 @@ def _scaled(runner: AttemptRunner, attempt: Attempt, unit: int, *, grow: bool) -
             trial = attempt.with_values(
                 tuple(new if slot in groups[old] else value for slot, value in enumerate(values))
             )
-            if _works(runner, trial):
+            if runner.works(trial):
                 return trial
     return None
 

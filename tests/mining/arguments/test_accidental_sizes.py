@@ -118,3 +118,34 @@ def test_a_flag_for_each_item_has_no_further_dimension():
     found = search_arguments(HEAD + body, "Model", [], "salt")
     x, mask = (re.findall(r"\d+", text.partition("(")[2].partition(")")[0]) for text in found["inputs"])
     assert mask == x[:2], found
+
+
+def test_images_are_as_large_as_a_fixed_number_of_features_asks_for():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.conv, self.head = nn.Conv2d(1, 50, 5, stride=6), nn.Linear(800, 10)\n\n"
+        "    def forward(self, x):\n        return self.head(self.conv(x).view(-1, 800))\n"
+    )
+    (image,), _ = shapes(body)
+    sides = [(side - 5) // 6 + 1 for side in image[2:]]
+    assert image[0] > 1 and 50 * sides[0] * sides[1] == 800
+
+
+def test_a_batch_is_not_folded_into_fixed_rows_of_features():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.conv = nn.Conv2d(3, 1, 4, stride=4)\n\n"
+        "    def forward(self, x):\n        return self.conv(x).view(-1, 64).softmax(-1)\n"
+    )
+    (image,), _ = shapes(body)
+    assert (image[2] // 4) * (image[3] // 4) == 64
+
+
+def test_an_argument_that_is_called_an_activation_is_one():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self, width, activation: nn.Module):\n        super().__init__()\n"
+        "        self.linear, self.activation = nn.Linear(width, width), activation\n\n"
+        "    def forward(self, x):\n        return self.activation(self.linear(x))\n"
+    )
+    found = search_arguments(HEAD + body, "Model", [], "salt")
+    assert found["init"][1] == "nn.GELU()", found

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from musadata.mining.arguments.attempts import Attempt, Draw, configuration, fields_of, integers, with_draw
-from musadata.mining.arguments.guesses import guess_by_name, guess_config
+from musadata.mining.arguments.guesses import ACTIVATIONS, guess_by_name, guess_config
 from musadata.mining.arguments.head_sizes import fit_exactly
 from musadata.mining.arguments.repairs.flattening import repair_flattened
 from musadata.mining.arguments.repairs.guards import repair_guarded
@@ -370,9 +370,6 @@ def _other_numbers(text: str, error: str) -> Iterator[str]:
         yield "nn.ReLU"
     if "NoneType" in error:
         yield "None"
-
-
-ACTIVATIONS = ("nn.GELU", "nn.ReLU")
 
 
 def _wants_tensor(error: str) -> bool:
