@@ -47,12 +47,14 @@ class Cost:
         work: on the emulator, where an element that an operator reads or writes takes as long as some FLOPs of a
             product.
         operators: how many were dispatched.
+        rows: the first size of each output, 0 for a number.
     """
 
     seconds: float
     bytes: int
     work: int
     operators: int
+    rows: tuple[int, ...] = ()
 
 
 @dataclass
@@ -216,4 +218,5 @@ def measure_cost(
     if not outputs or any(one.numel() == 0 for one in (*outputs, *tensors_in(values))):
         raise Unscalable("empty_output", "at other sizes it returns no elements")
     total = inputs + sum(map(_bytes, outputs)) + recorder.largest
-    return Cost(recorder.seconds, total, recorder.work, recorder.operators)
+    rows = tuple(len(one) if one.dim() else 0 for one in outputs)
+    return Cost(recorder.seconds, total, recorder.work, recorder.operators, rows)

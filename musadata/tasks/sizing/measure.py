@@ -42,6 +42,7 @@ _CAPS = (
     {"batch": 1 << 16, "channels": 2048, "spatial": 2048, "other": 1 << 17},
     {"batch": 1 << 28, "channels": 1 << 28, "spatial": 1 << 14, "other": 1 << 28},
 )
+_LEAST_GAIN = 1.02
 _OTHER_DEVICE = "other_device"
 _RANGES = frozenset({"integers", "offsets", "segments"})
 
@@ -194,9 +195,13 @@ def _find(source: str, specs: Specs) -> tuple[Specs, str]:
     subject.require_one_device(specs)
 
     def accepts(trial: Specs) -> bool:
-        """More operators than before are a loop over a size, unrolled: no size that a kernel would have."""
+        """More operators than before are a loop over a size, unrolled: no size that a kernel would have. Another
+        number of rows than the batch has were folded by accident: `x.view(-1, 800)`."""
         found = subject.try_cost(trial)
-        return found is not None and found.operators <= cost.operators
+        if found is None or found.operators > cost.operators or len(found.rows) != len(cost.rows):
+            return False
+        old, new = _batch(specs), _batch(trial)
+        return all(now == new for was, now in zip(cost.rows, found.rows, strict=True) if was == old)
 
     with subject.shapes_only():
         free = find_free(specs, accepts)
@@ -230,6 +235,10 @@ def _runs_or_is_large(subject: Subject, specs: Specs) -> bool:
     with subject.shapes_only():
         cost = subject.try_cost(specs)
     return cost is None or max(cost.work, cost.bytes) > _ALWAYS_SMALL or subject.runs(specs)
+
+
+def _batch(specs: Specs) -> int:
+    return next((spec.shape[0] for spec in specs if spec.kind != "literal" and len(spec.shape) > 1), -1)
 
 
 def _possible_bounds(specs: Specs, free: FreeSize) -> list[frozenset[int]]:
@@ -269,7 +278,10 @@ def _role(free: FreeSize) -> str:
 
 
 def _grow_one(try_cost: TryCost, current: Specs, cost: Cost, free: FreeSize, cap: int) -> tuple[Specs, Cost]:
-    """The specs with one size as large as is wanted, and as its cap and the memory allow."""
+    """The specs with one size as large as is wanted, and as its cap and the memory allow.
+
+    One that adds no work stays: of such an input a part is read, `x[:, 0]`.
+    """
     old = size_at(current, min(free.places))
     enough = old * _WANTED_SECONDS / max(cost.seconds, 1e-12)  # at the least: some work grows faster than sizes
     sizes = [size for size in free.sizes(cap) if size > old]
@@ -285,7 +297,7 @@ def _grow_one(try_cost: TryCost, current: Specs, cost: Cost, free: FreeSize, cap
         best = trial, found
         if found.seconds < 2 * _WANTED_SECONDS:
             break
-    return best or (current, cost)
+    return best if best and best[1].seconds > _LEAST_GAIN * cost.seconds else (current, cost)
 
 
 def _try(try_cost: TryCost, specs: Specs) -> Cost | None:

@@ -62,6 +62,20 @@ def test_what_parameters_fix_stays_and_the_batch_grows():
     assert x.shape[0] >= 1 << 16
 
 
+def test_a_size_of_which_a_part_is_read_stays_near_it_and_the_batch_grows():
+    text = reference("return self.f(x[:, 0])", "self.f = nn.Linear(16, 8)", inputs="torch.randn(4, 33, 16)")
+    (x,), _, _ = find(text, spec("x", 4, 33, 16))
+    assert x.shape[0] >= 1 << 12
+    assert x.shape[1] <= 64
+
+
+def test_an_image_whose_features_are_folded_into_fixed_rows_keeps_its_size():
+    text = reference("return self.f(x.view(-1, 32))", "self.f = nn.Linear(32, 8)", inputs="torch.randn(6, 2, 4, 4)")
+    (x,), _, _ = find(text, spec("x", 6, 2, 4, 4))
+    assert x.shape[1:] == (2, 4, 4)
+    assert x.shape[0] > 6
+
+
 @pytest.mark.parametrize("groups", [1, 2])
 def test_channels_of_a_transposed_convolution_stay(groups):
     layer = f"self.f = nn.ConvTranspose3d(4, 64, 4, stride=2, padding=1, groups={groups})"
