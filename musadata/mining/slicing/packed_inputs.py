@@ -31,14 +31,15 @@ class _Uses:
     """How a method uses one of its parameters.
 
     `names`: of the items, where it unpacks them. `handed_on`: to a module of its own, which may do so. `follows`:
-    behind another argument, as states are. `attributes`: those of an object that it reads. `is_star`: all inputs by
-    position. `is_open`: it reads how many items there are.
+    behind another argument, as states are. `places`: whose items it reads by number. `attributes`: those of an object
+    that it reads. `is_star`: all inputs by position. `is_open`: it reads how many items there are.
     """
 
     names: tuple[str, ...] = ()
     count: int = 0
     handed_on: bool = False
     follows: bool = False
+    places: set[int] = field(default_factory=set)
     keys: dict[str, None] = field(default_factory=dict)
     attributes: dict[str, None] = field(default_factory=dict)
     is_star: bool = False
@@ -63,12 +64,19 @@ def unpack_inputs(
 
 def takes_list(index: PackageIndex, definition: Definition) -> bool:
     """Whether `forward` takes a list by its name or annotation, or one with an item for each of the module's own
-    layers: the rows of a tensor would do as well, and are not what is meant."""
+    layers, or several items by number: the rows of a tensor would do as well, and are not what is meant."""
     forward = find_method(index, definition, "forward")
-    return forward is not None and any(
-        _is_packed(_uses(forward, item.arg))
-        and (LIST_NAMES.search(item.arg) or LISTS.match(_annotated(item)) or _meets_layers(forward, item.arg))
-        for item in forward.args.args[1 : len(forward.args.args) - len(forward.args.defaults)]
+    if forward is None:
+        return False
+    required = forward.args.args[1 : len(forward.args.args) - len(forward.args.defaults)]
+    uses = [(item, _uses(forward, item.arg)) for item in required]
+    return any(
+        len(found.places) > 1
+        or LIST_NAMES.search(item.arg)
+        or LISTS.match(_annotated(item))
+        or _meets_layers(forward, item.arg)
+        for item, found in uses
+        if _is_packed(found)
     )
 
 
@@ -186,7 +194,9 @@ def _uses(forward: ast.FunctionDef, name: str) -> _Uses:
             if type(key) is int or isinstance(key, str):
                 known.add(node.value)
                 found.keys |= {key: None} if isinstance(key, str) else {}
-                found.count = max(found.count, key + 1) if isinstance(key, int) else found.count
+                if isinstance(key, int):
+                    found.places.add(key)
+                    found.count = max(found.count, key + 1)
             elif isinstance(node.slice, (ast.Name, ast.BinOp, ast.UnaryOp, ast.Attribute, ast.Slice)):
                 known.add(node.value)  # as the levels of a pyramid
                 found.count = max(found.count, ITEMS)
