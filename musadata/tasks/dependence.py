@@ -11,6 +11,7 @@ from musadata.tasks.reference_loading import set_seed
 
 Run = Callable[[Sequence[Any]], list[torch.Tensor]]
 _equal, _autograd_grad = torch.equal, torch.autograd.grad
+_FEW_ROWS = 4
 _VISIBLE = 1e-4  # of the output's largest value; a smaller change is rounding, which no test can check
 
 
@@ -35,6 +36,28 @@ def check_inputs_matter(
     for position, output in enumerate(results[0]):
         if not any(_visible([output], others[position : position + 1]) for others in results[1:]):
             raise Unfit("constant_output", f"output {position} is the same for all inputs")
+
+
+def check_rows_matter(run: Run, draws: list[list[Any]], outputs: list[torch.Tensor]) -> None:
+    """The last half of every input's rows changes some output: `outputs[0]`, `outputs[1]` were meant for a list, and
+    so was what reads two sizes from an input.
+
+    Raises:
+        Unfit: "reads_few_rows".
+    """
+    for index, (value, other) in enumerate(zip(draws[0], draws[1], strict=True)):
+        if not isinstance(value, torch.Tensor) or value.dim() == 0 or len(value) < _FEW_ROWS:
+            continue
+        if other.shape != value.shape:
+            continue
+        half = len(value) // 2
+        mixed = value.clone()
+        mixed[half:] = other[half:]
+        if bool(_equal(mixed, value)):
+            continue
+        results = _run_or_none(run, [*draws[0][:index], mixed, *draws[0][index + 1 :]])
+        if results is not None and len(results) == len(outputs) and all(map(_equal, outputs, results)):
+            raise Unfit("reads_few_rows", f"of shape {tuple(value.shape)}")
 
 
 def _run_or_none(run: Run, inputs: list[Any]) -> list[torch.Tensor] | None:

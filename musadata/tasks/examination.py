@@ -13,7 +13,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from musadata.tasks.checked_reference import Unfit, construct, draw_inputs, load, rejecting
-from musadata.tasks.dependence import check_inputs_matter, check_parameters_matter
+from musadata.tasks.dependence import check_inputs_matter, check_parameters_matter, check_rows_matter
 from musadata.tasks.evaluation_mode import end_constructor_with_eval, is_same_call, is_training
 from musadata.tasks.input_specs import infer_specs
 from musadata.tasks.operator_recording import GraphRecorder, TooLarge
@@ -27,6 +27,9 @@ _DRAWS = 3
 _SAMPLE = 1 << 16  # values of an output that are checked for repetition
 _MOSTLY = 0.9
 _VANISHING = 1e-6  # of the largest input
+_JOINING = frozenset(
+    {"cat", "stack", "unsqueeze", "squeeze", "expand", "view", "_unsafe_view", "alias", "_to_copy", "slice"}
+)
 _REBOUND = frozenset({"manual_seed"})  # torch._dynamo wraps it when somebody imports it
 
 
@@ -61,10 +64,13 @@ def _examine(source: str, seed: int, max_elements: int) -> dict[str, Any]:
         results = [outputs, *(run(model, draw) for draw in draws[1:])]
         _check_values(results, draws)
         check_inputs_matter(lambda inputs: run(model, inputs), specs, draws, results)
+        check_rows_matter(lambda inputs: run(model, inputs), draws, outputs)
     check_parameters_matter(module, lambda inputs: run(model, inputs), model, draws[0], seed)
     _check_untouched(torch_before)
     if not recorder.operators:
         raise Unfit("no_operators")
+    if all(name.split(".")[1] in _JOINING for name in recorder.operators):
+        raise Unfit("only_joins", "it sets its inputs side by side")
     return {
         "reference": source,
         "operators": recorder.operators,

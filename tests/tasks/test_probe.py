@@ -114,6 +114,16 @@ FILTERS = {
         reference("return F.relu(x)", inputs="torch.randn(4, 33), torch.ones(4, 33)", arguments="x, mask"),
         reference("return F.relu(x) * mask", inputs="torch.randn(4, 33), torch.ones(4, 33)", arguments="x, mask"),
     ),
+    "rows for a list": (
+        "reads_few_rows",
+        reference("return F.relu(x[0]) + x[1]", inputs="torch.randn(4, 33)"),
+        reference("return F.relu(x[0]) + x[-1]", inputs="torch.randn(4, 33)"),
+    ),
+    "joined": (
+        "only_joins",
+        reference("return torch.cat([x, y], 1)", inputs="torch.randn(4, 33), torch.randn(4, 33)", arguments="x, y"),
+        reference("return torch.cat([x, -y], 1)", inputs="torch.randn(4, 33), torch.randn(4, 33)", arguments="x, y"),
+    ),
     "constant output": (
         "constant_output",
         reference("return F.relu(x), self.table * 2", "self.register_buffer('table', torch.randn(7))"),
@@ -139,7 +149,7 @@ FILTERS = {
     "in place": ("changes_input", reference("return x.mul_(2) + 1"), reference("return x.mul(2) + 1")),
     "string": ("not_a_tensor", reference("return F.relu(x), 'relu'"), reference("return F.relu(x), x.exp()")),
     "none": ("not_a_tensor", reference("return None"), reference("return {'y': [F.relu(x)]}")),
-    "empty": ("empty_output", reference("return x[:0]"), reference("return x[:1] + 1")),
+    "empty": ("empty_output", reference("return x[:0]"), reference("return x[1:] + 1")),
     "large parameter": (
         "too_large",
         reference("return F.embedding(x, self.w)", "self.w = nn.Parameter(torch.zeros(3000, 2000))"),
