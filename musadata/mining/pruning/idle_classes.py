@@ -1,6 +1,6 @@
-"""Classes that make no difference: of which no code can make an instance, and those that make other classes.
+"""Classes that make no difference: of which no instance is made, and those that make other classes.
 
-The former are named where types are checked, or as defaults, alone.
+The former are named where types are checked, as defaults, or in tables alone.
 """
 
 import ast
@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 
 from musadata.mining.pruning.cutting import Cutter
+from musadata.mining.pruning.idle_methods import family
 from musadata.mining.pruning.mentions import WORD
-from musadata.mining.pruning.survey import defined_names
+from musadata.mining.pruning.survey import defined_names, entries
 
 _CHECKS = ("isinstance", "issubclass")
 
@@ -78,6 +79,55 @@ def without_own_defaults(source: str) -> str:
                 (line, column), (last, end) = cutter.span(value, value)
                 cutter.replace(line, column, last, end, "None")
     return cutter.text() if cutter.has_cut else source
+
+
+def has_class_tables(source: str) -> bool:
+    """Whether `without_idle_entries` may find something to remove."""
+    tree = ast.parse(source)
+    return any(_tables(tree, {node.name for node in tree.body if isinstance(node, ast.ClassDef)}))
+
+
+def without_idle_entries(source: str, entered: Collection[str]) -> str:
+    """The source without entries of tables that name classes of its own of which no method is entered.
+
+    A setting or an argument of the constructor looks them up, `ACTIVATIONS[config.activation]` say: no input does, or
+    each call would make a new module.
+
+    Args:
+        entered: the qualified names of functions and, as Python enters their bodies, of classes.
+    """
+    tree, cutter = ast.parse(source), Cutter(source, set())
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    families = {name: {name, *family(name, classes)} for name in classes}
+    met = {name.partition(".")[0] for name in entered if "." in name} & classes.keys()
+    known = {"Model"}.union(*(families[name] for name in met))
+    idle = {name for name in classes if known.isdisjoint(families[name]) and _has_methods(classes[name])}
+    inside: set[int] = set()  # what is removed with the table around it
+    for table in _tables(tree, classes):
+        named = [_names(value) & classes.keys() for *_, value in table]
+        gone = [place for place, names in enumerate(named) if names and names <= idle]
+        if 0 < len(gone) < len(table) and id(table[0][2]) not in inside:
+            places = [cutter.span(first, last) for _, first, last in table]
+            for place in gone:
+                cutter.drop_item(places, place, gone)
+                inside |= {id(item) for item in ast.walk(table[place][2])}
+    return cutter.text() if cutter.has_cut else source
+
+
+def _tables(tree: ast.Module, classes: Collection[str]) -> Iterator[list[tuple[object, ast.AST, ast.AST]]]:
+    """The entries of each table that names such classes, outer tables first."""
+    for node in ast.walk(tree):
+        table = entries(node) if isinstance(node, (ast.Dict, ast.Call)) else []
+        if len(table) > 1 and any(not _names(value).isdisjoint(classes) for *_, value in table):
+            yield table
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
+
+
+def _has_methods(node: ast.ClassDef) -> bool:
+    return any(isinstance(item, ast.FunctionDef) for item in node.body)
 
 
 def _is_group(node: ast.stmt) -> bool:

@@ -3,7 +3,7 @@
 import ast
 import re
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import Any, TypeGuard
@@ -41,7 +41,7 @@ def without_idle_methods(source: str, entered: Collection[str]) -> str:
     """
     tree = ast.parse(source)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    families = {name: _family(name, classes) for name in classes}
+    families = {name: family(name, classes) for name in classes}
     idle = [
         (owner.name, node)
         for owner in classes.values()
@@ -106,7 +106,7 @@ def _may_go(node: ast.FunctionDef) -> bool:
     return not node.decorator_list and not (node.name.startswith("__") and node.name in SPECIAL)
 
 
-def _family(name: str, classes: dict[str, ast.ClassDef]) -> set[str]:
+def family(name: str, classes: Mapping[str, ast.ClassDef]) -> set[str]:
     """The classes of a file that a class inherits from, directly or indirectly."""
     found: set[str] = set()
     waiting = [name]

@@ -6,6 +6,7 @@ import random
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,13 @@ from musadata.mining.arguments.module_snapshots import MINED
 from musadata.mining.pruning.branches import prune
 from musadata.mining.pruning.constant_conditions import Observations
 from musadata.mining.pruning.execution_watch import Log, instrument
-from musadata.mining.pruning.idle_classes import without_idle_classes, without_metaclasses, without_own_defaults
+from musadata.mining.pruning.idle_classes import (
+    has_class_tables,
+    without_idle_classes,
+    without_idle_entries,
+    without_metaclasses,
+    without_own_defaults,
+)
 from musadata.mining.pruning.idle_methods import watch_entries, without_idle_methods, without_unread_properties
 from musadata.mining.pruning.mentions import WORD
 from musadata.mining.pruning.registries import Registries
@@ -150,10 +157,14 @@ def _without_registries(pruned: Pruned) -> Pruned:
 
 
 def _without_idle_classes(source: str, attempt: Attempt) -> str:
-    sets = [attempt]
-    for cut in (without_metaclasses, without_own_defaults, without_idle_classes):
+    cuts: list[Callable[[str], str]] = [without_metaclasses, without_own_defaults, without_idle_classes]
+    if has_class_tables(source):
+        with watch_entries(FILE) as entered:
+            behaviour(source, attempt, [attempt])
+        cuts.append(partial(without_idle_entries, entered=entered))
+    for cut in cuts:
         text = cut(source)
-        if text != source and _behaves(Pruned(text, attempt), sets, behaviour(source, attempt, sets)):
+        if text != source and _behaves(Pruned(text, attempt), [attempt], behaviour(source, attempt, [attempt])):
             source = text
     return source
 

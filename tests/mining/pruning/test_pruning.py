@@ -629,3 +629,59 @@ def test_a_reference_of_which_most_statements_never_run_is_none(limit, is_lost):
     source = HEAD + model(f"if x.shape[-1] > {limit}:\n{rare}\nreturn F.relu(x)") + "\n"
     example = asdict(Example(inputs=("torch.randn(4, 6)",)))
     assert (search_and_prune(source, "Model", [example], "").get("reason") == "mostly_unrun") is is_lost
+
+
+TABLES = """
+    class Narrow(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.layer = nn.Linear(width, width)
+
+        def forward(self, x):
+            return self.layer(x)
+
+    class Wide(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.layer = nn.Linear(width, 4 * width)
+
+        def forward(self, x):
+            return self.layer(x)
+
+    class Kinds(dict):
+        def __getitem__(self, key):
+            return super().__getitem__(key)
+
+    {top}
+
+    class Model(nn.Module):
+        {own}
+        def __init__(self, width, kind="wide"):
+            super().__init__()
+            self.layer = self.make(kind)(width)
+
+        def make(self, kind):
+            {make}
+
+        def forward(self, x):
+            return self.layer(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("top", "own", "make"),
+    [
+        ("PLAIN = {'narrow': Narrow, 'wide': Wide}; KINDS = Kinds(PLAIN)", "pass", "return KINDS[kind]"),
+        ("", "kinds = {1: (Narrow, 3), 'wide': (Wide, 4)}", "return self.kinds[kind][0]"),
+        ("", "pass", "kinds = {'narrow': Narrow, 'wide': Wide}; assert kind in kinds.keys(); return kinds[kind]"),
+    ],
+)
+def test_a_class_of_a_table_that_is_never_made_goes_with_its_entry(top, own, make):
+    text = pruned(TABLES.format(top=top, own=own, make=make), "6", "'wide'")
+    assert "class Wide" in text and "Narrow" not in text
+
+
+def test_entries_that_code_counts_stay():
+    top = "KINDS = {'narrow': Narrow, 'wide': Wide}"
+    make = "self.count = len(KINDS); self.register_buffer('counted', torch.ones(len(KINDS))); return KINDS[kind]"
+    assert "class Narrow" in pruned(TABLES.format(top=top, own="pass", make=make), "6", "'wide'")
