@@ -30,8 +30,8 @@ from musadata.mining.pruning.influence_of_values import Opaque
 from musadata.mining.pruning.survey import FUNCTIONS, Function
 
 MAX_ROUNDS = 30
-# Of the methods that Python calls by itself: those that are called where it shows, and those that find attributes.
-FOLLOWED = frozenset({"__init__", "__call__", "__post_init__", "__getattr__", "__setattr__"})
+# Of the methods that Python calls by itself: those that are called where it shows, and those that find something.
+FOLLOWED = frozenset({"__init__", "__call__", "__post_init__", "__getattr__", "__setattr__", "__getitem__"})
 ENDINGS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 LEAVING = (ast.Return, ast.Continue, ast.Break)
 LOOPS = (ast.For, ast.While)

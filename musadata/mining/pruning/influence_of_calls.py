@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from musadata.mining.pruning.call_sites import CallSites
+from musadata.mining.pruning.idle_methods import family
 from musadata.mining.pruning.influence_cells import (
     ANY_VALUE,
     FIXED_VALUE,
@@ -51,6 +52,7 @@ PURE_METHODS = frozenset(
 CHANGES = CHANGING | {"extend", "sort", "reverse", "clear", "__setitem__"}
 OPAQUE = frozenset({"eval", "exec", "globals", "locals", "vars", "delattr", "setattr"})
 PARTIAL = "partial"
+MAKERS = ("__new__", "__init__", "__post_init__")
 Given = tuple[str, list[ast.expr], bool]  # parameter, its possible arguments, whether its default is possible
 
 
@@ -62,7 +64,7 @@ class CallValues(Values):
         handed = {last_name(node) for node in nodes if not isinstance(node, ast.Call) and id(node) not in called}
         entry = {"forward", "__call__"}
         self._escaped = [item for item in cells.survey.functions if item.name in handed or item.name in entry]
-        self._classes = {node.name for node in cells.tree.body if isinstance(node, ast.ClassDef)}
+        self._classes = {node.name: node for node in cells.tree.body if isinstance(node, ast.ClassDef)}
 
     def _owner(self, function: Function) -> ast.ClassDef | None:
         around = self._cells.survey.around[id(function)]
@@ -219,7 +221,10 @@ class CallValues(Values):
         name = last_name(node.func)
         found = list(self._named.get(name, ()))
         if name in self._classes:
-            return self._named.get("__init__", [])
+            makers = [item for own in MAKERS for item in self._named.get(own, ())]
+            is_it = isinstance(node.func, ast.Name) and self._cells.key(name, place.function) is None
+            known = {name, *family(name, self._classes)} if is_it else self._classes.keys()
+            return [item for item in makers if (owner := self._owner(item)) is None or owner.name in known]
         return found or (self._escaped if may_be_module(node.func) else [])
 
 

@@ -41,6 +41,7 @@ class Values:
         self._named: dict[str, list[Function]] = {}
         for item in cells.survey.functions:
             self._named.setdefault(item.name, []).append(item)
+        self._finds_items = any(item.name == "__getitem__" for item in calls.unplaced)  # by its own code
 
     def of(self, node: ast.expr | None, place: Place) -> Level:
         if node is None:
@@ -127,7 +128,7 @@ class Values:
         base, index = self.of(node.value, place), self.of(node.slice, place)
         if NOTHING in (base, index):
             return NOTHING
-        if index.level >= KIND and not isinstance(node.slice, (ast.Slice, ast.Tuple)):
+        if self._finds_items or (index.level >= KIND and not isinstance(node.slice, (ast.Slice, ast.Tuple))):
             return ANY_VALUE
         return (
             made_of("[]", base, index)

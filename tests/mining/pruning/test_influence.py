@@ -14,6 +14,17 @@ class Bag:
         self.items = {}
 
 
+class Open:
+    def __init__(self, **given):
+        for name, value in given.items():
+            setattr(self, name, value)
+
+
+class Pair(tuple):
+    def __getitem__(self, key):
+        return tuple.__getitem__(self, key)
+
+
 def scaled(x, kernel, factor=2, how="sum", seen=None):
     if factor == 3 or how == "mean":
         x = x * 2
@@ -64,6 +75,7 @@ self.width = 1
 self.rank = 1
 self.step = Step()
 self.bag = Bag(3)
+self.open = Open(n=1)
 self.two = nn.ModuleList([Choice(1), Choice(2)])
 self.n = 1
 """
@@ -78,6 +90,8 @@ DECIDED = [
     "if x.size(0) < 80:\n    x = scaled(x, 2, how='sum')\nreturn F.relu(x)",
     "n = 0\nfor item in range(self.rank):\n    n += 1\nif n == 4:\n    x = x * 2\nreturn F.relu(x)",
     "d = {'a': self.rank}\nif d['a'] == 2:\n    x = x * 2\nreturn F.relu(x)",
+    "pair = Pair((x, 3))\nreturn scaled(F.relu(pair[0]), 1, self.rank)",
+    "if x.size(0) > 80:\n    x = x * Bag(1).size\nreturn scaled(F.relu(x), self.open, self.rank)",
     "large = self.rank > 3\nif large and x.size(0) > 80:\n    x = x * 2\nreturn F.relu(x)",
 ]
 LEFT = [
@@ -98,6 +112,9 @@ LEFT = [
     "n = reduce(lambda a, b: a * b, x.shape)\nif n == 80:\n    x = x * 2\nreturn F.relu(x)",
     "try:\n    n = (1, 2)[x.size(0) - 80]\nexcept IndexError:\n    n = 3\nif n == 1:\n    x = x * 2\nreturn F.relu(x)",
     "setattr(self, 'n', x.size(0))\nif self.n == 80:\n    x = x * 2\nreturn F.relu(x)",
+    "pair = Pair((x, x.size(0)))\nif pair[1] == 80:\n    x = x * 2\nreturn F.relu(x)",
+    "if x.size(0) > 80:\n    self.open = Open(n=2)\nif self.open.n == 2:\n    x = x * 2\nreturn F.relu(x)",
+    "if x.size(0) > 80:\n    self.bag = Bag(x.size(0))\nif self.bag.size == 80:\n    x = x * 2\nreturn F.relu(x)",
     "if torch.rand(()) > 2:\n    x = x * 2\nreturn F.relu(x)",
 ]
 
