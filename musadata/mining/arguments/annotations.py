@@ -4,6 +4,8 @@ import ast
 from dataclasses import dataclass
 from typing import Any
 
+from musadata.mining.reading.dotted_names import last_name
+
 SEQUENCES = frozenset({"Sequence", "list", "List", "tuple", "Tuple", "Iterable", "Collection", "MutableSequence"})
 CLASSES = frozenset({"type", "Type"})
 NUMBERS = frozenset({"int", "float", "bool", "str"})
@@ -61,14 +63,14 @@ def _alternatives(node: ast.expr) -> list[ast.expr]:
     """The parts of a union."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         return [*_alternatives(node.left), *_alternatives(node.right)]
-    if isinstance(node, ast.Subscript) and _last(node.value) in ("Optional", "Union"):
+    if isinstance(node, ast.Subscript) and last_name(node.value) in ("Optional", "Union"):
         items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         return [part for item in items for part in _alternatives(item)]
     return [node]
 
 
 def _one(node: ast.expr) -> Kind:
-    name = _last(node.value if isinstance(node, ast.Subscript) else node)
+    name = last_name(node.value if isinstance(node, ast.Subscript) else node)
     inner = node.slice if isinstance(node, ast.Subscript) else None
     if name in NUMBERS:
         return Kind(scalars=(name,))
@@ -78,7 +80,7 @@ def _one(node: ast.expr) -> Kind:
     if name in SEQUENCES:
         items = inner.elts if isinstance(inner, ast.Tuple) else [inner] if inner is not None else []
         fixed = name in ("tuple", "Tuple") and items and not isinstance(items[-1], ast.Constant)
-        kinds = [_last(item) for item in items[:1]]
+        kinds = [last_name(item) for item in items[:1]]
         return Kind(length=len(items) if fixed else -1, item=kinds[0] if kinds and kinds[0] in NUMBERS else "")
     if name in CLASSES:
         return Kind(is_class=True)
@@ -86,8 +88,3 @@ def _one(node: ast.expr) -> Kind:
         makes = inner is not None and "Module" in ast.unparse(inner)
         return Kind(is_class=makes, is_function=not makes)
     return Kind(is_module=name == "Module", is_tensor=name == "Tensor")
-
-
-def _last(node: ast.expr) -> str:
-    """The last part of a dotted name, "" for anything else."""
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

@@ -23,7 +23,7 @@ from musadata.mining.pruning.influence_cells import (
 )  # fmt: skip
 from musadata.mining.pruning.influence_of_values import Decide, Opaque, Values
 from musadata.mining.pruning.mentions import may_be_module
-from musadata.mining.pruning.structure import ABOUT_KIND, KIND_METHODS
+from musadata.mining.pruning.structure import ABOUT_KIND, KIND_METHODS, is_shape
 from musadata.mining.pruning.survey import CHANGING, Function
 from musadata.mining.reading.dotted_names import dotted_name, last_name
 from musadata.mining.reading.known_conditions import known_answer
@@ -194,7 +194,7 @@ class CallValues(Values):
         how = f"{dotted_name(node.func)}({','.join(item.arg or '*' for item in node.keywords)})"
         if (plain and name in ABOUT_KIND) or (plain and name == "type" and len(given) == 1):
             return kind_of(made_of(how, *given), how)
-        if plain and name == "len" and _is_shape(node.args[0] if node.args else None):
+        if plain and name == "len" and node.args and is_shape(node.args[0]):
             return kind_of(given[0], how)
         if plain and name == "getattr":
             return self._of_getattr(node, given)
@@ -230,12 +230,6 @@ class CallValues(Values):
 
 def _is_class_method(function: Function) -> bool:
     return any(ast.unparse(item) == "classmethod" for item in function.decorator_list)
-
-
-def _is_shape(node: ast.expr | None) -> bool:
-    if isinstance(node, ast.Attribute):
-        return node.attr == "shape"
-    return isinstance(node, ast.Call) and last_name(node.func) == "size" and not node.args
 
 
 def bind(call: ast.Call, function: Function, skipped: int) -> Iterator[Given]:

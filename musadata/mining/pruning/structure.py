@@ -75,7 +75,7 @@ def _of_call(call: ast.Call, known: "Known", depth: int) -> list[Path] | None:
     if not isinstance(call.func, ast.Name) or call.keywords:
         return None
     if name == "len" and len(call.args) == 1:
-        return [] if _is_shape(call.args[0]) else read_paths(call.args[0], known, depth)
+        return [] if is_shape(call.args[0]) else read_paths(call.args[0], known, depth)
     if name in ABOUT_KIND or (name == "type" and len(call.args) == 1):
         return []
     predicate = known.predicates.get(name)
@@ -178,7 +178,7 @@ def _compares_with_none(test: ast.Compare) -> bool:
     return with_none and all(isinstance(item, (ast.Is, ast.IsNot)) for item in test.ops)
 
 
-def _is_shape(node: ast.expr) -> bool:
+def is_shape(node: ast.expr) -> bool:
     if isinstance(node, ast.Attribute):
         return node.attr == "shape"
     return isinstance(node, ast.Call) and last_name(node.func) == "size" and not node.args

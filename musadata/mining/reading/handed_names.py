@@ -4,6 +4,8 @@ import ast
 from collections.abc import Iterator
 from functools import lru_cache
 
+from musadata.mining.reading.dotted_names import last_name
+
 MAX_SOURCES = 12  # a name that comes from more of them says little of each
 
 
@@ -66,11 +68,6 @@ def _handed(call: ast.Call, owner: ast.stmt, signatures: dict[str, list[str]]) -
         name = next((base for base in map(ast.unparse, owner.bases) if base in signatures), name)
     positional = zip(signatures.get(name, ()), call.args, strict=False)
     for taken, value in [*positional, *((item.arg, item.value) for item in call.keywords if item.arg)]:
-        given = _variable(value)
+        given = last_name(value)
         if taken and given:
             yield taken, given
-
-
-def _variable(node: ast.expr) -> str:
-    """The name of a variable or of an attribute."""
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

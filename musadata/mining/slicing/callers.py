@@ -7,10 +7,8 @@ from contextlib import suppress
 from functools import lru_cache
 
 from musadata.mining.reading.parsing import Definition, ParsedModule
-from musadata.mining.slicing.definition_index import PackageIndex
+from musadata.mining.slicing.definition_index import UNPARSABLE, PackageIndex
 from musadata.mining.slicing.evidence import Example, called_name, read_examples
-from musadata.sources.protocol import UnreadableFile
-from musadata.sources.trees import decode_source
 
 MAX_TEST_FILES = 500  # read in search of examples, in one tree
 MAX_FILES = 3  # looked at for one class
@@ -50,12 +48,12 @@ class Callers:
             self._callers = {}
             paths = [path for path in self._index.tree.paths() if path.endswith(".py") and not TEST_FILE.search(path)]
             for path in paths[:MAX_TEST_FILES]:
-                for name in {*CALLED.findall(self._text(path))}:
+                for name in {*CALLED.findall(self._index.text(path))}:
                     self._callers.setdefault(name, []).append(path)
         own = self._index.module(definition.module)
         paths = [path for path in self._callers.get(definition.names[0], ()) if own is None or path != own.path]
         for path in paths[:MAX_FILES]:
-            with suppress(UnreadableFile, SyntaxError, ValueError, RecursionError, MemoryError):
+            with suppress(*UNPARSABLE):
                 yield self._index.parse(path)
 
     def composed(self, definition: Definition) -> Iterator[tuple[Example, tuple[str, ...]]]:
@@ -70,7 +68,7 @@ class Callers:
         if self._pages is None:
             self._pages = {}
             for path in [path for path in self._index.tree.paths() if DOCUMENTATION.search(path)][:MAX_PAGES]:
-                blocks = CODE_BLOCK.findall(self._text(path))
+                blocks = CODE_BLOCK.findall(self._index.text(path))
                 for code in [code for language, code in blocks if language.strip().lower() in LANGUAGES]:
                     for called in {*CALLED.findall(code)}:
                         self._pages.setdefault(called, []).append(code)
@@ -81,22 +79,14 @@ class Callers:
             self._files = {}
             paths = [path for path in self._index.tree.paths() if path.endswith(".py") and TEST_FILE.search(path)]
             for path in paths[:MAX_TEST_FILES]:
-                for name in {*CALLED.findall(self._text(path))}:
+                for name in {*CALLED.findall(self._index.text(path))}:
                     self._files.setdefault(name, []).append(path)
         return self._files
 
-    def _text(self, path: str) -> str:
-        try:
-            return decode_source(self._index.tree.read(path))
-        except UnreadableFile:
-            return ""
-
     def _read_tests(self, path: str) -> list[tuple[list[ast.stmt], set[str]]]:
         """The statements of each test function, and the names that they call."""
-        functions = (
-            node for item in _parse(self._text(path)) for node in ast.walk(item) if isinstance(node, ast.FunctionDef)
-        )
-        tests = [node for node in functions if node.name.startswith("test")]
+        nodes = (node for item in _parse(self._index.text(path)) for node in ast.walk(item))
+        tests = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name.startswith("test")]
         called = [{called_name(node) for node in ast.walk(test) if isinstance(node, ast.Call)} for test in tests]
         return [(test.body, names) for test, names in zip(tests, called, strict=True)]
 

@@ -27,6 +27,7 @@ from musadata.sources.trees import decode_source
 
 MAX_CACHED = 3_000_000  # characters of source whose syntax trees are cached; bounds memory for any number of files
 MAX_ADDED = 2000  # small modules that are in no file, and so cannot be read again
+UNPARSABLE = (UnreadableFile, SyntaxError, ValueError, RecursionError, MemoryError)  # what a file may raise
 NO_DEPENDENCIES = Dependencies(())
 MAX_OTHERS = 4  # modules of one name that are looked through for what another one lacks
 DEFINED = re.compile(rb"^(?:class|def)[ \t]+(\w+)", re.MULTILINE)
@@ -86,7 +87,7 @@ class PackageIndex:
         if path is not None:
             try:
                 parsed = self.parse(path)
-            except (UnreadableFile, SyntaxError, ValueError, RecursionError, MemoryError):
+            except UNPARSABLE:
                 parsed = None
         self._remember(name, parsed)
         return parsed
@@ -117,6 +118,13 @@ class PackageIndex:
     def _read(self, path: str) -> str:
         holder = self._dependencies if self._dependencies.holds(path) else self.tree
         return decode_source(holder.read(path))
+
+    def text(self, path: str) -> str:
+        """The text of any file of the tree, "" if it cannot be read."""
+        try:
+            return decode_source(self.tree.read(path))
+        except UnreadableFile:
+            return ""
 
     def add(self, module: ParsedModule) -> None:
         """Let other modules find one that is not in the tree, for a while."""

@@ -11,17 +11,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from musadata.mining.reading.decorators import NAMES
-from musadata.mining.reading.dotted_names import dotted_name, last_name
+from musadata.mining.reading.dotted_names import dotted_name, is_own, last_name
 from musadata.mining.reading.parsing import Definition, ParsedModule, bound_names
 from musadata.mining.slicing.configuration_classes import CONFIGS
 from musadata.mining.slicing.constructions import find_constructions
 from musadata.mining.slicing.constructors import find_constructor, own_method
-from musadata.mining.slicing.definition_index import PackageIndex, base_names
+from musadata.mining.slicing.definition_index import UNPARSABLE, PackageIndex, base_names
 from musadata.mining.slicing.evidence import Example
 from musadata.mining.slicing.fixed_arguments import KNOWN, fix_arguments, free_names, import_line
 from musadata.mining.slicing.resolving import follow_chain
 from musadata.sources.dependencies import PLACE
-from musadata.sources.protocol import UnreadableFile
 
 MAX_FILES = 300  # whose classes are looked at, in one tree
 # Networks that modules are often made from, of packages that may be copied.
@@ -122,7 +121,7 @@ class FittingModules:
         if self._all is None:
             self._all = []
             for path in [path for path in self._index.tree.paths() if path.endswith(".py")][:MAX_FILES]:
-                with suppress(UnreadableFile, SyntaxError, ValueError, RecursionError, MemoryError):
+                with suppress(*UNPARSABLE):
                     self._all += filter(self._is_module, self._index.parse(path).classes())
             copied = [self._index.module(f"{PLACE}.{name}") for name in NETWORKS]
             self._all += [item for module in copied if module for item in module.classes() if self._is_module(item)]
@@ -196,8 +195,8 @@ def _arguments(names: tuple[str, ...], definition: Definition) -> Iterator[_Argu
     nodes = [node for node in ast.walk(definition.node) if isinstance(node, (ast.Attribute, ast.Call))]
     inner = {id(node) for node in ast.walk(constructor)} if constructor is not None else set()
     for name in [name for name in names if not CONFIGS.match(name)]:
-        read = {node.attr for node in nodes if isinstance(node, ast.Attribute) and _holds(node.value, name)}
-        called = [node for node in nodes if isinstance(node, ast.Call) and _holds(node.func, name)]
+        read = {node.attr for node in nodes if isinstance(node, ast.Attribute) and is_own(node.value, name)}
+        called = [node for node in nodes if isinstance(node, ast.Call) and is_own(node.func, name)]
         if called or read - OF_MODULES:
             is_class = any(id(node) in inner and isinstance(node.func, ast.Name) for node in called)
             yield _Argument(name, frozenset(read - OF_MODULES), is_class)
@@ -215,13 +214,6 @@ def _checks(constructor: ast.FunctionDef | None) -> Iterator[ast.Call]:
         for call in [item for item in inside if isinstance(item, ast.Call) and len(item.args) == 2]:
             if last_name(call.func) == "isinstance" or isinstance(node, ast.Expr):
                 yield call
-
-
-def _holds(node: ast.expr, name: str) -> bool:
-    """Whether an expression is an argument, or the attribute of `self` of the same name."""
-    if isinstance(node, ast.Attribute):
-        return node.attr == name and isinstance(node.value, ast.Name) and node.value.id == "self"
-    return isinstance(node, ast.Name) and node.id == name
 
 
 def _attributes(node: ast.stmt) -> Iterator[str]:

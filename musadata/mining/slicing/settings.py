@@ -14,8 +14,6 @@ import yaml
 from musadata.mining.reading.dotted_names import last_name
 from musadata.mining.slicing.configuration_classes import CONFIGS, WORDS
 from musadata.mining.slicing.definition_index import PackageIndex
-from musadata.sources.protocol import UnreadableFile
-from musadata.sources.trees import decode_source
 
 MAX_FILES = 300  # of each kind that are read, in one tree
 MAX_TEXT = 1 << 15  # characters of a file of settings
@@ -44,21 +42,15 @@ class Settings:
     def _read(self) -> Iterator[tuple[str, Any]]:
         paths = self._index.tree.paths()
         for path in [path for path in paths if path.endswith(".py")][:MAX_FILES]:
-            text = self._text(path)
+            text = self._index.text(path)
             if SETTING.search(text):
                 with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
                     yield from _in_code(ast.parse(text))
         for path in [path for path in paths if DATA.search(path)][:MAX_FILES]:
-            text = self._text(path)
+            text = self._index.text(path)
             if len(text) <= MAX_TEXT:
                 with suppress(yaml.YAMLError, ValueError, RecursionError):
                     yield from _in_data(yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-
-    def _text(self, path: str) -> str:
-        try:
-            return decode_source(self._index.tree.read(path))
-        except UnreadableFile:
-            return ""
 
 
 def settled(text: str, values: Mapping[str, str]) -> str:

@@ -24,10 +24,8 @@ from musadata.mining.reading.typed_values import (
     weight,
 )
 from musadata.mining.slicing.constructors import Constructor, find_constructor, find_method
-from musadata.mining.slicing.definition_index import PackageIndex
+from musadata.mining.slicing.definition_index import UNPARSABLE, PackageIndex
 from musadata.mining.slicing.evidence import Example
-from musadata.sources.protocol import UnreadableFile
-from musadata.sources.trees import decode_source
 
 EVIDENCE = "configuration"
 MAX_FILES = 1000  # that are read, in one tree
@@ -61,7 +59,7 @@ class TypedDictionaries:
         """The class or function of the tree that a decorator registers by this name."""
         self._read()
         path, own = self._registered.get(name, ("", ""))
-        with suppress(UnreadableFile, SyntaxError, ValueError, RecursionError, MemoryError):
+        with suppress(*UNPARSABLE):
             module = self._index.parse(path) if path else None
             found = module.bindings.get(own) if module and own else None
             if isinstance(found, Definition) or module is None:
@@ -133,7 +131,7 @@ class TypedDictionaries:
         self._by_type = {}
         paths = self._index.tree.paths()
         for path in [path for path in paths if path.endswith(".py")][:MAX_FILES]:
-            text = self._text(path)
+            text = self._index.text(path)
             for given, own in DECORATED.findall(text):
                 name = GIVEN_NAME.match(given)
                 self._registered.setdefault(name[1] if name else own, (path, own))
@@ -144,19 +142,13 @@ class TypedDictionaries:
                     for key, value in _in_code(text):
                         self._note(key, value)
         for path in [path for path in paths if DATA.search(path)][:MAX_FILES]:
-            text = self._text(path)
+            text = self._index.text(path)
             if len(text) <= MAX_TEXT and TYPED.search(text):
                 with suppress(yaml.YAMLError, json.JSONDecodeError, ValueError, RecursionError):
                     self._note("", yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
         for table in (self._by_type, self._by_key):
             for key, found in table.items():
                 table[key] = sorted(_distinct(found), key=weight)[:MAX_KEPT]
-
-    def _text(self, path: str) -> str:
-        try:
-            return decode_source(self._index.tree.read(path))
-        except UnreadableFile:
-            return ""
 
     def _note(self, name: str, value: Any) -> None:
         """Keep what a value shows; `name`: what it is called."""

@@ -12,6 +12,7 @@ from musadata.mining.arguments.attempts import Attempt
 from musadata.mining.arguments.defaults import default_text
 from musadata.mining.arguments.guesses import guess_by_name
 from musadata.mining.arguments.repairs.parameters import Parameters
+from musadata.mining.reading.dotted_names import is_own
 
 LACKING = re.compile(r"'(?:int|float|str|bool|tuple|NoneType|Identity|Linear|ReLU)' object has no attribute '(\w+)'")
 # Layers, and a loss, of which modules are made that take one apart.
@@ -87,12 +88,12 @@ def attributes_read(source: str, name: str) -> frozenset[str]:
     found = set()
     for owner in [node for node in tree.body if isinstance(node, ast.ClassDef)]:
         for node in ast.walk(owner):
-            if isinstance(node, ast.Attribute) and _is_parameter(node.value, name):
+            if isinstance(node, ast.Attribute) and is_own(node.value, name):
                 found.add(node.attr)
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions:
                 function = functions[node.func.id]
                 for given, taken in zip(node.args, function.args.args, strict=False):
-                    if _is_parameter(given, name):
+                    if is_own(given, name):
                         found |= _read_in(function, taken.arg)
     return frozenset(found)
 
@@ -100,13 +101,6 @@ def attributes_read(source: str, name: str) -> frozenset[str]:
 def _read_in(function: ast.FunctionDef, name: str) -> set[str]:
     nodes = [node for node in ast.walk(function) if isinstance(node, ast.Attribute)]
     return {node.attr for node in nodes if isinstance(node.value, ast.Name) and node.value.id == name}
-
-
-def _is_parameter(node: ast.expr, name: str) -> bool:
-    """Whether an expression is a variable of this name, or the attribute of `self`."""
-    if isinstance(node, ast.Attribute):
-        return node.attr == name and isinstance(node.value, ast.Name) and node.value.id == "self"
-    return isinstance(node, ast.Name) and node.id == name
 
 
 def as_list(text: str) -> str:
