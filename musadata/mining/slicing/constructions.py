@@ -15,13 +15,12 @@ from musadata.mining.slicing.configuration_classes import CONFIGS, Configuration
 from musadata.mining.slicing.constructors import find_constructor
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.evidence import Example, called_name, read_examples
-from musadata.mining.slicing.fixed_arguments import KNOWN, fix_arguments, free_names, import_line
+from musadata.mining.slicing.fixed_arguments import KNOWN, fix_arguments, free_names
 from musadata.mining.slicing.settings import settled
 
 EVIDENCE = "construction"
 MAX_CONSTRUCTIONS = 3
 MAIN = "__main__"
-ELSEWHERE = 20_000  # the number of a subclass that fixes what another file gives
 CONFIGURED = 10_000  # the number of a subclass that fixes configurations
 MAX_FIXED = 1  # each is searched on its own
 LARGE, SCALE = 128, 4  # numbers of an example from which on they are made smaller, and by how much
@@ -136,25 +135,6 @@ def settled_constructions(
     needed = [name for name in constructor.names if name in constructor.required]
     named = Example((), tuple((name, settings.get(name, name)) for name in needed), evidence=EVIDENCE)
     return [*shown, *([named] if any(name in settings for name in needed) else [])]
-
-
-def constructed_elsewhere(
-    index: PackageIndex, module: ParsedModule, definition: Definition, users: Iterable[ParsedModule]
-) -> Iterator[tuple[Definition, Example]]:
-    """Subclasses that fix arguments which other files make of classes of the tree, or of a package that may be copied.
-
-    `net = Tower(resnet18(), frames)` in a script shows what a tower is made from.
-    """
-    shown: dict[tuple[Example, tuple[str, ...]], None] = {}
-    for user, example in constructions_in(index, definition, users):
-        known = _known_part(index, example, definition, KNOWN | user.bindings.keys())
-        used = sorted(_names(known) - KNOWN)
-        if used:
-            shown[known, (import_line(user.name, used, module.name),)] = None
-    for number, (example, imports) in enumerate(sorted(shown, key=lambda item: _weight(item[0]))[:MAX_FIXED]):
-        made = fix_arguments(index, module, definition, example, ELSEWHERE + number, imports)
-        if made is not None:
-            yield made
 
 
 def _compose(

@@ -15,7 +15,6 @@ from musadata.mining.reading.parsing import Definition, ParsedModule, bound_name
 from musadata.mining.slicing.class_slicing import Slice, Slicer, Unsliceable
 from musadata.mining.slicing.constructions import (
     configured,
-    constructed_elsewhere,
     find_constructions,
     settled_constructions,
 )
@@ -25,7 +24,6 @@ from musadata.mining.slicing.hints import TREE, constructor_hints
 from musadata.mining.slicing.imports import forbidden_imports
 from musadata.mining.slicing.members import docstring_text
 from musadata.mining.slicing.naming import sort_imports
-from musadata.mining.slicing.opened_constructions import opened_constructions
 from musadata.mining.slicing.packed_inputs import takes_list, unpack_inputs
 from musadata.mining.slicing.rewriting import write_definitions
 from musadata.records import Draft, Reject, SourceKind
@@ -176,24 +174,10 @@ def _settled(subject: _Subject) -> Iterator[_Attempt]:
     yield from [_Attempt(subject.definition, examples, guessed=False)] if examples else []
 
 
-def _elsewhere(subject: _Subject) -> Iterator[_Attempt]:
-    """Subclasses that fix what other files make, as it is and with arguments for what a function is given."""
-    for made, example in constructed_elsewhere(*subject.place, subject.users):
-        yield _Attempt(made, [example])
-    for made, example in opened_constructions(*subject.place, subject.users, subject.slicer.settings.values):
-        yield _Attempt(made, [example])
-
-
-def _fitting(subject: _Subject, *, checked: bool) -> Iterator[_Attempt]:
-    """Subclasses that fix arguments to modules of the tree.
-
-    Args:
-        checked: whether the class checks of which classes its arguments are.
-    """
-    fitting = subject.slicer.fitting
-    if fitting.checks(subject.definition) == checked:
-        made = fitting.variants(subject.module, subject.definition)
-        yield from (_Attempt(variant, [example]) for variant, example in made)
+def _fitting(subject: _Subject) -> Iterator[_Attempt]:
+    """Subclasses that fix arguments to modules of the tree."""
+    made = subject.slicer.fitting.variants(subject.module, subject.definition)
+    yield from (_Attempt(variant, [example]) for variant, example in made)
 
 
 @dataclass(frozen=True)
@@ -230,14 +214,7 @@ WAYS = (
     _Way(_dictionaries, after=CONFIGURED, silent={"search_fails", "slice_too_large"}, leads=True, is_last=True),
     _Way(_configured, after={"needs_configuration"}, leads=True),
     _Way(_settled, after=CONFIGURED, silent={"search_fails"}, gives_arguments=True),
-    _Way(_elsewhere, gives_arguments=True),
-    _Way(
-        partial(_fitting, checked=True),
-        after={"assertion_fails"},
-        silent={"search_fails", *WITHOUT_ARGUMENTS},
-        gives_arguments=True,
-    ),
-    _Way(partial(_fitting, checked=False), gives_arguments=True),
+    _Way(_fitting, gives_arguments=True),
 )
 
 

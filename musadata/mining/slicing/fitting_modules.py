@@ -5,13 +5,12 @@ these in turn must be given are arguments of the subclass that fixes them.
 """
 
 import ast
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
 from musadata.mining.reading.decorators import NAMES
-from musadata.mining.reading.dotted_names import dotted_name, is_own, last_name
+from musadata.mining.reading.dotted_names import is_own
 from musadata.mining.reading.parsing import Definition, ParsedModule, bound_names
 from musadata.mining.slicing.configuration_classes import CONFIGS
 from musadata.mining.slicing.constructions import find_constructions
@@ -28,7 +27,6 @@ NETWORKS = ("torchvision.models.resnet", "torchvision.models.densenet", "torchvi
 MAX_DEPTH = 4  # of base classes above each other
 MAX_VARIANTS = 2  # the classes that fit best, and the next
 NUMBER = 30_000  # of a subclass that fixes modules
-CHECKING = re.compile(r"_?(check|assert|ensure|validate)_?\w*type")
 OF_MODULES = frozenset(NAMES["of_modules"])
 
 
@@ -39,7 +37,6 @@ class _Argument:
     name: str
     read: frozenset[str]
     is_class: bool = False  # the constructor itself calls it
-    kind: Definition | None = None  # the class of which it must be an instance
 
 
 class FittingModules:
@@ -53,12 +50,9 @@ class FittingModules:
 
     def variants(self, module: ParsedModule, definition: Definition) -> Iterator[tuple[Definition, Example]]:
         """Subclasses of a class that fix those of its arguments for which the tree has modules."""
-        names, kinds = find_constructor(self._index, definition).names, self._kinds(definition)
-        checked = [_Argument(name, frozenset(), kind=kinds[name]) for name in names if name in kinds]
-        used = [item for item in _arguments(names, definition) if item.name not in kinds]
-        fitting = {item: found for item in (*checked, *used) if (found := self._fitting(item, module, definition))}
-        most = 1 if checked else MAX_VARIANTS  # what is checked to be of a class fits by that alone
-        for number in range(most if fitting else 0):
+        used = _arguments(find_constructor(self._index, definition).names, definition)
+        fitting = {item: found for item in used if (found := self._fitting(item, module, definition))}
+        for number in range(MAX_VARIANTS if fitting else 0):
             if number and all(len(found) <= number for found in fitting.values()):
                 return
             chosen = {item: found[min(number, len(found) - 1)] for item, found in fitting.items()}
@@ -68,9 +62,7 @@ class FittingModules:
 
     def _fitting(self, item: _Argument, module: ParsedModule, definition: Definition) -> list[Definition]:
         """The classes that fit an argument, those of its name first, and those of the same file."""
-        if item.kind is not None and not self._is_module(item.kind):
-            return [item.kind]
-        named = self._object(item.name, module) if item.kind is None and not item.is_class else None
+        named = None if item.is_class else self._object(item.name, module)
         if named is not None and item.read <= self.attributes(named):
             return [named]
         found = []
@@ -79,43 +71,15 @@ class FittingModules:
             is_copied = other.module.startswith(f"{PLACE}.")
             is_named = not is_copied and _plain(other.names[0]) == _plain(item.name)
             fits = item.read <= self.attributes(other) if item.read else is_named
-            if item.kind is not None:
-                fits = other.key != item.kind.key and self._derives(other, item.kind)
             if fits and other.names[0] != definition.names[0]:
                 found.append((not is_named, is_copied, other.module != module.name, other))
         return [other for *_, other in sorted(found, key=lambda place: place[:3])][:MAX_VARIANTS]
-
-    def checks(self, definition: Definition) -> bool:
-        """Whether a class checks of which classes its arguments are."""
-        return bool(self._kinds(definition))
 
     def _object(self, name: str, module: ParsedModule) -> Definition | None:
         """The class of this name that is no module and needs no arguments: `WordList` for `word_list`."""
         found = self._index.nearest("".join(part.capitalize() for part in name.split("_")), module.name)
         is_object = found is not None and found.is_class and not self._is_module(found)
         return found if found is not None and is_object and not find_constructor(self._index, found).required else None
-
-    def _kinds(self, definition: Definition, depth: int = 0) -> dict[str, Definition]:
-        """The classes of which arguments must be instances, as its constructor or that of a base class checks."""
-        node, module = definition.node, self._index.module(definition.module)
-        found: dict[str, Definition] = {}
-        if not isinstance(node, ast.ClassDef) or module is None or depth > MAX_DEPTH:
-            return found
-        for base in base_names(node):
-            above = follow_chain(self._index, module, base)[0]
-            found |= self._kinds(above, depth + 1) if isinstance(above, Definition) else {}
-        for check in _checks(own_method(node, "__init__")):
-            name = dotted_name(check.args[1])
-            kind = follow_chain(self._index, module, name)[0] if name else None
-            found |= {last_name(check.args[0]): kind} if isinstance(kind, Definition) and kind.is_class else {}
-        return found
-
-    def _derives(self, definition: Definition, kind: Definition, depth: int = 0) -> bool:
-        node, module = definition.node, self._index.module(definition.module)
-        if definition.key == kind.key or not isinstance(node, ast.ClassDef) or module is None or depth > MAX_DEPTH:
-            return definition.key == kind.key
-        above = [follow_chain(self._index, module, base)[0] for base in base_names(node)]
-        return any(isinstance(item, Definition) and self._derives(item, kind, depth + 1) for item in above)
 
     def _classes(self) -> list[Definition]:
         if self._all is None:
@@ -200,20 +164,6 @@ def _arguments(names: tuple[str, ...], definition: Definition) -> Iterator[_Argu
         if called or read - OF_MODULES:
             is_class = any(id(node) in inner and isinstance(node.func, ast.Name) for node in called)
             yield _Argument(name, frozenset(read - OF_MODULES), is_class)
-
-
-def _checks(constructor: ast.FunctionDef | None) -> Iterator[ast.Call]:
-    """`assert isinstance(self.encoder, Encoder)`, `if not isinstance(…): raise` and `check_type(encoder, Encoder)`."""
-    for node in ast.walk(constructor) if constructor is not None else ():
-        inside: Iterable[ast.AST] = ()
-        if isinstance(node, ast.Assert) or (isinstance(node, ast.If) and isinstance(node.test, ast.UnaryOp)):
-            refuses = isinstance(node, ast.Assert) or any(isinstance(item, ast.Raise) for item in node.body)
-            inside = ast.walk(node.test) if refuses else ()
-        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            inside = [node.value] if CHECKING.match(last_name(node.value.func)) else ()
-        for call in [item for item in inside if isinstance(item, ast.Call) and len(item.args) == 2]:
-            if last_name(call.func) == "isinstance" or isinstance(node, ast.Expr):
-                yield call
 
 
 def _attributes(node: ast.stmt) -> Iterator[str]:

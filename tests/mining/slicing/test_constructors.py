@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from musadata.mining.slicing.class_slicing import Slicer
-from musadata.mining.slicing.constructions import constructed_elsewhere, find_constructions
+from musadata.mining.slicing.constructions import find_constructions
 from musadata.mining.slicing.constructors import find_constructor
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.drafting import write_slice
@@ -66,38 +66,6 @@ def test_a_constructor_that_hands_on_no_star_takes_its_own_arguments_alone():
     slicer = tree({"base.py": BASE, "net.py": HEAD + body})
     [definition] = slicer.module_classes(slicer.index.parse("net.py"))
     assert find_constructor(slicer.index, definition).names == ("counts",)
-
-
-@pytest.mark.parametrize(("folder", "shown"), [("my-tools/", 1), ("", 0)])
-def test_folders_whose_names_cannot_be_imported_show_what_lies_beside(folder, shown):
-    script = "from base import Chain, Unit\n\ndef run():\n    net = Chain(Unit, [2])\n"
-    slicer = tree({f"{folder}base.py": BASE, "my-tools/run.py": script})
-    module = slicer.index.parse(f"{folder}base.py")
-    definition = next(item for item in slicer.module_classes(module) if item.names[0] == "Chain")
-    users = list(slicer.callers.users(definition))
-    assert len(list(constructed_elsewhere(slicer.index, module, definition, users))) == shown
-
-
-@pytest.mark.parametrize(
-    ("script", "shown"),
-    [
-        ("from base import Chain, Unit\n\ndef run(args):\n    net = Chain(Unit, [2], args.width)\n", 1),
-        ("from base import Chain, Unit\n\ndef run(args):\n    net = Chain(args.unit, [2])\n", 0),
-        ("from base import Chain, Unit\n\ndef run(args):\n    net = Chain(*args)\n", 0),
-        ("from other import Chain, Unit\n\ndef run(args):\n    net = Chain(Unit, [2])\n", 0),
-    ],
-)
-def test_a_script_shows_of_which_classes_another_one_is_made(script, shown):
-    slicer = tree({"base.py": BASE, "tools/run.py": script})
-    module = slicer.index.parse("base.py")
-    definition = next(item for item in slicer.module_classes(module) if item.names[0] == "Chain")
-    users = list(slicer.callers.users(definition))
-    made = list(constructed_elsewhere(slicer.index, module, definition, users))
-    assert len(made) == shown
-    for variant, example in made:
-        assert example.init in ((), ("[2]",))
-        model = run(write_slice(slicer, variant)[0])["Model"]([1, 2])
-        assert len(model.units) == 3
 
 
 def test_arguments_behind_a_star_are_not_fixed():

@@ -95,44 +95,6 @@ def test_an_argument_that_no_class_fits_stays_open():
     assert variants("Plain")[1] == []
 
 
-CHECKED = """
-from torch import nn
-from parts import Base
-
-class Size:
-    def __init__(self, share=2):
-        self.share = share
-
-def check_type(module, kind):
-    assert isinstance(module, kind)
-
-class Both(nn.Module):
-    def __init__(self, encoder, size):
-        super().__init__()
-        self.encoder, self.size = encoder, size
-        check_type(self.encoder, Base)
-        if not isinstance(size, Size):
-            raise TypeError("size")
-
-class Model(Both):
-    def __init__(self, encoder, size, scale):
-        super().__init__(encoder, size)
-        self.scale = scale
-
-    def forward(self, x):
-        return self.encoder(x) * self.scale * self.size.share
-"""
-
-
-def test_an_argument_that_is_checked_to_be_of_a_class_gets_one():
-    slicer = Slicer(PackageIndex(MemoryTree({"parts.py": PARTS.encode(), "nets.py": CHECKED.encode()})))
-    module = slicer.index.parse("nets.py")
-    definition = next(item for item in slicer.module_classes(module) if item.names[0] == "Model")
-    made = next(iter(slicer.fitting.variants(module, definition)))[0]
-    model = run(write_slice(slicer, made)[0])["Model"](3)
-    assert torch.equal(model(torch.ones(2, 6)), model.encoder(torch.ones(2, 6)) * 6)
-
-
 NAMED = """
 from torch import nn
 
