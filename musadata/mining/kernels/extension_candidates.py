@@ -11,9 +11,10 @@ from musadata.mining.kernels.pairs import Link, Linker, Use
 from musadata.mining.kernels.rebinding import RebuiltTree, UnbuiltTree
 from musadata.mining.kernels.shared_inputs import INPUTS
 from musadata.mining.reading.parsing import Definition
-from musadata.mining.slicing.class_slicing import Slice, Slicer, Unsliceable
+from musadata.mining.slicing.class_slicing import Slicer, Unsliceable
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.drafting import rejecting_unwritable, write_slice
+from musadata.mining.slicing.pieces import Slice
 from musadata.sources.protocol import Tree
 
 PAIR = "MusadataPair"  # the module that is appended to a file to call one of its functions

@@ -7,7 +7,6 @@ import ast
 import builtins
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
 
 from musadata.errors import Rejection
 from musadata.mining.reading.decorators import MODULE_BASES, is_kept
@@ -18,8 +17,9 @@ from musadata.mining.slicing.callers import Callers
 from musadata.mining.slicing.configuration_classes import Configurations
 from musadata.mining.slicing.definition_index import External, InternalModule, Meaning, PackageIndex, base_names
 from musadata.mining.slicing.fitting_modules import FittingModules
-from musadata.mining.slicing.members import Member, is_docstring
+from musadata.mining.slicing.members import is_docstring
 from musadata.mining.slicing.naming import Names
+from musadata.mining.slicing.pieces import Piece, Slice, in_order
 from musadata.mining.slicing.resolving import WITHOUT_FORWARD, Resolver, Use, follow_chain
 from musadata.mining.slicing.settings import Settings
 from musadata.mining.slicing.typed_dictionaries import TypedDictionaries
@@ -32,39 +32,6 @@ BUILTIN = frozenset(dir(builtins)) | {"__name__", "__file__", "__class__", "__do
 
 class Unsliceable(Rejection):
     """The class cannot stand alone."""
-
-
-@dataclass(eq=False)
-class Piece:
-    """One definition of a slice: its needed members, and the names that are replaced in it."""
-
-    definition: Definition
-    name: str
-    members: list[Member] = field(default_factory=list)
-    needed: set[int] = field(default_factory=set)
-    renames: dict[str, str] = field(default_factory=dict)
-    needs: set[tuple[str, int]] = field(default_factory=set)  # definitions that must exist before it is defined
-    calls: set[tuple[str, int]] = field(default_factory=set)  # definitions that must exist before it runs
-    is_module: bool = False
-    is_extension: bool = False  # builds native code on import
-    value: str = ""  # what a reference binds its name to instead
-    changes: set[tuple[str, int]] = field(default_factory=set)  # definitions that it changes
-    absent_bases: set[str] = field(default_factory=set)  # base classes of packages that references may not import
-    is_called_by_torch: bool = False  # a base class of PyTorch may call any of its methods
-    module_base: str = ""  # what stands for one of these, if nothing else makes the class a module
-
-
-@dataclass
-class Slice:
-    """A class and every definition that it needs, in an order that Python can execute. The class comes last.
-
-    `unbound`: names that nothing can bind, in functions, and why; code that never runs may use one.
-    """
-
-    pieces: list[Piece]
-    names: Names
-    root: Piece
-    unbound: dict[str, str] = field(default_factory=dict)
 
 
 class Slicer:
@@ -213,7 +180,7 @@ class _Cut:
         self._build(root, self._built)
         while self._add_needed_members() or (self._with_changes and self._add_changes()):
             pass
-        return Slice(self._ordered(root), self._names, root, self._unbound)
+        return Slice(in_order(self._pieces, root), self._names, root, self._unbound)
 
     def uses_elsewhere(self) -> bool:
         """Whether a class whose overridden members were dropped is also used by other code."""
@@ -379,64 +346,3 @@ class _Cut:
         (piece.needs if use.hard else piece.calls).add(definition.key)
         wanted = next((part for part in use.chain.split(".") if part in definition.names), definition.names[0])
         return copied.name if wanted == definition.names[0] else wanted
-
-    def _reached(self, piece: Piece) -> set[tuple[str, int]]:
-        """The definitions that a piece refers to, directly or indirectly."""
-        found: set[tuple[str, int]] = set()
-        waiting = [piece]
-        while waiting:
-            item = waiting.pop()
-            fresh = (item.needs | item.calls) - found
-            found |= fresh
-            waiting += [self._pieces[key] for key in fresh]
-        return found
-
-    def _called(self, key: tuple[str, int]) -> set[tuple[str, int]]:
-        """The definitions that must exist before a definition can be called."""
-        found: set[tuple[str, int]] = set()
-        waiting = [key]
-        while waiting:
-            fresh = self._pieces[waiting.pop()].calls - found
-            found |= fresh
-            waiting += fresh
-        return found
-
-    def _needed_first(self, piece: Piece) -> set[tuple[str, int]]:
-        """The definitions that must exist before a piece is defined, with what these may call by then."""
-        found: set[tuple[str, int]] = set()
-        waiting = [piece]
-        while waiting:
-            item = waiting.pop()
-            needs = item.needs - {item.definition.key}
-            fresh = needs.union(*(self._pieces[key].calls for key in needs)) - found
-            found |= fresh
-            waiting += [self._pieces[key] for key in fresh]
-        return found
-
-    def _ordered(self, root: Piece) -> list[Piece]:
-        ordered: dict[tuple[str, int], Piece] = {}
-        changing: dict[tuple[str, int], list[Piece]] = {}
-        for piece in sorted(self._pieces.values(), key=lambda item: item.definition.key):
-            for key in piece.changes:
-                changing.setdefault(key, []).append(piece)
-
-        def place(piece: Piece, above: frozenset[tuple[str, int]]) -> None:
-            if piece.definition.key in ordered or piece.definition.key in above:
-                return
-            inside = above | {piece.definition.key}
-            for key in sorted(piece.needs - {piece.definition.key}):
-                place(self._pieces[key], inside)
-                runs_code = isinstance(piece.definition.node, (ast.Assign, ast.AnnAssign, ast.Expr))
-                for called in sorted(self._called(key) if runs_code else self._pieces[key].calls):
-                    if called not in ordered and not self._needed_first(self._pieces[called]) & inside:
-                        place(self._pieces[called], inside)
-                for changer in changing.get(key, ()):
-                    if key not in piece.changes or changer.definition.key < piece.definition.key:
-                        place(changer, inside)  # changes of one name stay in the order of their file
-            for key in sorted(piece.changes and self._reached(piece)):  # it may call all of these when it is executed
-                place(self._pieces[key], inside)
-            ordered[piece.definition.key] = piece
-
-        for piece in sorted(self._pieces.values(), key=lambda item: (item is root, item.definition.key)):
-            place(piece, frozenset())
-        return list(ordered.values())

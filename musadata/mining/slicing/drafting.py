@@ -12,7 +12,7 @@ import libcst as cst
 
 from musadata.errors import Rejection
 from musadata.mining.reading.parsing import Definition, ParsedModule, bound_names
-from musadata.mining.slicing.class_slicing import Slice, Slicer, Unsliceable
+from musadata.mining.slicing.class_slicing import Slicer, Unsliceable
 from musadata.mining.slicing.constructions import (
     configured,
     find_constructions,
@@ -25,6 +25,7 @@ from musadata.mining.slicing.imports import forbidden_imports
 from musadata.mining.slicing.members import docstring_text
 from musadata.mining.slicing.naming import sort_imports
 from musadata.mining.slicing.packed_inputs import takes_list, unpack_inputs
+from musadata.mining.slicing.pieces import Slice
 from musadata.mining.slicing.rewriting import write_definitions
 from musadata.records import Draft, Reject, SourceKind
 from musadata.sandbox import Caller, Limits

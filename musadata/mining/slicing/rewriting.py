@@ -16,7 +16,6 @@ from musadata.mining.reading.einops import LAYERS, Untranslatable, translate_cal
 from musadata.mining.reading.known_conditions import known_answer
 from musadata.mining.reading.parsing import Import, ParsedModule
 from musadata.mining.reading.reports import only_reports
-from musadata.mining.slicing.class_slicing import Piece, Slice
 from musadata.mining.slicing.line_joining import join_signature
 from musadata.mining.slicing.machine_ties import (
     DOWNLOADING,
@@ -29,6 +28,7 @@ from musadata.mining.slicing.machine_ties import (
 )
 from musadata.mining.slicing.members import first_sentence, is_docstring
 from musadata.mining.slicing.naming import sort_imports
+from musadata.mining.slicing.pieces import Piece, Slice
 from musadata.mining.slicing.renaming import dotted_name, rename_text
 
 PLAIN_TYPES = frozenset(["int", "float", "bool", "str", "None", "tuple", "list", "dict", "torch.Tensor"])
