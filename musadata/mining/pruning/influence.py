@@ -180,6 +180,9 @@ class Influence:
             value = self._values.of(node.value, place)
             key = (id(place.function), "return")
             self._cells.join(key, ANY_VALUE if place.varying else value)
+            for number, item in enumerate(node.value.elts if isinstance(node.value, ast.Tuple) else ()):
+                part = ANY_VALUE if place.varying else self._values.of(item, place)
+                self._cells.join((id(place.function), f"return {number}"), part)
             if node.value is not None:
                 self._cells.pass_on(key, node.value, place)
         elif isinstance(node, (ast.Break, ast.Continue)) and place.varying and self._loops:

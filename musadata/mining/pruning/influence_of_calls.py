@@ -147,6 +147,16 @@ class CallValues(Values):
             return either(*returned)
         return either(KIND_VALUE, *returned)
 
+    def _part(self, node: ast.expr, number: int, value: Level, target: ast.Tuple | ast.List, place: Place) -> Level:
+        """What a function of the file returns at this place, where all that it returns are tuples of that length."""
+        called = node.func if isinstance(node, ast.Call) else None
+        is_fixed = isinstance(called, ast.Name) and self._cells.key(called.id, place.function) is None
+        entered = self._calls.entered.get(id(node), []) if is_fixed else []
+        if entered and all(own and returned_parts(function) == len(target.elts) for function, own in entered):
+            keys = [(id(function), f"return {number}") for function, _ in entered]
+            return either(FIXED_VALUE, *(self._cells.levels.get(key, NOTHING) for key in keys))
+        return super()._part(node, number, value, target, place)
+
     def _is_foreign(self, node: ast.Call, place: Place) -> bool:
         """Whether a call is one of `map`, `reduce` and the like, which call what they are given."""
         first = dotted_name(node.func).partition(".")[0]
@@ -230,6 +240,17 @@ class CallValues(Values):
 
 def _is_class_method(function: Function) -> bool:
     return any(ast.unparse(item) == "classmethod" for item in function.decorator_list)
+
+
+def returned_parts(function: Function) -> int:
+    """The length of the tuples that a function returns; 0 if it returns anything else, or what is decorated."""
+    counts = {
+        len(item.value.elts) if isinstance(item.value, ast.Tuple) else 0
+        for item in ast.walk(function)
+        if isinstance(item, ast.Return)
+    }
+    nested = any(isinstance(item, (ast.Starred, ast.Lambda, ast.Yield)) for item in ast.walk(function))
+    return counts.pop() if len(counts) == 1 and not nested and not function.decorator_list else 0
 
 
 def bind(call: ast.Call, function: Function, skipped: int) -> Iterator[Given]:

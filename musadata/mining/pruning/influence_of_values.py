@@ -214,8 +214,12 @@ class Values:
         elif isinstance(target, (ast.Tuple, ast.List)):
             for number, item in enumerate(target.elts):
                 part = self._element(node, number, len(target.elts))
-                level = self.of(part, place) if part is not None else either(FIXED_VALUE, value)
+                level = self.of(part, place) if part is not None else self._part(node, number, value, target, place)
                 self.store(item, node if part is None else part, level, place)
+
+    def _part(self, node: ast.expr, number: int, value: Level, target: ast.Tuple | ast.List, place: Place) -> Level:
+        """One of the parts of a value that are assigned to several targets."""
+        return either(FIXED_VALUE, value)
 
     def _element(self, node: ast.expr, number: int, count: int) -> ast.expr | None:
         if not isinstance(node, (ast.Tuple, ast.List)) or len(node.elts) != count:

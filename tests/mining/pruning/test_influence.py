@@ -35,6 +35,10 @@ def small(n):
     return n < 80
 
 
+def leading(x, rank):
+    return x.dim() - rank, x.shape[0]
+
+
 def grow(bag, value):
     bag["value"] = value
 
@@ -90,6 +94,7 @@ DECIDED = [
     "if x.size(0) < 80:\n    x = scaled(x, 2, how='sum')\nreturn F.relu(x)",
     "n = 0\nfor item in range(self.rank):\n    n += 1\nif n == 4:\n    x = x * 2\nreturn F.relu(x)",
     "d = {'a': self.rank}\nif d['a'] == 2:\n    x = x * 2\nreturn F.relu(x)",
+    "lead, size = leading(x, 1)\nreturn scaled(F.relu(x[:size]), 1, lead)",
     "pair = Pair((x, 3))\nreturn scaled(F.relu(pair[0]), 1, self.rank)",
     "if x.size(0) > 80:\n    x = x * Bag(1).size\nreturn scaled(F.relu(x), self.open, self.rank)",
     "large = self.rank > 3\nif large and x.size(0) > 80:\n    x = x * 2\nreturn F.relu(x)",
@@ -112,6 +117,8 @@ LEFT = [
     "n = reduce(lambda a, b: a * b, x.shape)\nif n == 80:\n    x = x * 2\nreturn F.relu(x)",
     "try:\n    n = (1, 2)[x.size(0) - 80]\nexcept IndexError:\n    n = 3\nif n == 1:\n    x = x * 2\nreturn F.relu(x)",
     "setattr(self, 'n', x.size(0))\nif self.n == 80:\n    x = x * 2\nreturn F.relu(x)",
+    "lead, size = leading(x, 1)\nreturn scaled(F.relu(x), 1, size)",
+    "lead = leading(x, 1)\nlead, size = lead\nreturn scaled(F.relu(x), 1, size)",
     "pair = Pair((x, x.size(0)))\nif pair[1] == 80:\n    x = x * 2\nreturn F.relu(x)",
     "if x.size(0) > 80:\n    self.open = Open(n=2)\nif self.open.n == 2:\n    x = x * 2\nreturn F.relu(x)",
     "if x.size(0) > 80:\n    self.bag = Bag(x.size(0))\nif self.bag.size == 80:\n    x = x * 2\nreturn F.relu(x)",
