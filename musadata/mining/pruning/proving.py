@@ -219,7 +219,7 @@ def _without_idle_methods(pruned: Pruned, entered: set[str], sets: Sequence[Atte
 def _candidates(source: str, attempt: Attempt) -> Iterator[Pruned]:
     """Candidates for the pruned text, shortest first."""
     tried = set()
-    for objects, placement in ((True, True), (False, True), (False, False)):
+    for objects, placement in ((2, True), (1, True), (0, True), (0, False)):
         with contextlib.suppress(SyntaxError):
             count = len(attempt.draws)
             text, init = drop_unused(source, attempt.init, count, placement=placement, objects=objects)

@@ -32,7 +32,7 @@ READ_BY_TORCH = frozenset({"training"})
 
 
 def drop_unused(
-    source: str, init: tuple[str, ...], inputs: int, *, placement: bool = False, objects: bool = False
+    source: str, init: tuple[str, ...], inputs: int, *, placement: bool = False, objects: int = 0
 ) -> tuple[str, tuple[str, ...]]:
     """The definitions without unread code, and the remaining constructor arguments.
 
@@ -40,8 +40,8 @@ def drop_unused(
         init: the constructor's arguments, as expressions.
         inputs: how many arguments `forward` is given.
         placement: whether to remove `device` and `dtype` arguments as well.
-        objects: whether to remove attributes that nothing reads and that hold instances of the reference's classes, or
-            functions that it makes.
+        objects: 1 to remove attributes that nothing reads and that hold instances of the reference's classes, or
+            functions that it makes; 2 for those as well that hold what a function returns, as `build_loss(loss)` does.
     """
     changed: set[str] = set()
     for number in range(MAX_ROUNDS):
@@ -60,10 +60,10 @@ def drop_unused(
     return join_changed(source, changed), init
 
 
-def _drop_unread(tree: ast.Module, uses: Uses, cutter: Cutter, objects: bool) -> None:
+def _drop_unread(tree: ast.Module, uses: Uses, cutter: Cutter, objects: int) -> None:
     """Statements that only bind what nothing reads."""
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    bases, made = TorchBases(tree), classes.keys() | _factories(tree)
+    bases, made = TorchBases(tree), classes.keys() | _functions(tree, any_kind=objects > 1)
     for node in _unreached(tree, uses):
         cutter.drop_statement(node)
     for node in classes.values():
@@ -73,13 +73,15 @@ def _drop_unread(tree: ast.Module, uses: Uses, cutter: Cutter, objects: bool) ->
         _drop_in(scope, uses.read | read if read is not None else None, cutter, made if objects else ())
 
 
-def _factories(tree: ast.Module) -> set[str]:
-    """Functions that do nothing but return a function that they define."""
+def _functions(tree: ast.Module, *, any_kind: bool) -> set[str]:
+    """Functions that do nothing but return a function that they define; or all."""
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and not node.decorator_list]
     kinds = (ast.FunctionDef, ast.Return)
     return {
-        node.name for node in functions if all(isinstance(item, kinds) or is_docstring(item) for item in node.body)
-        and isinstance(node.body[-1], ast.Return) and isinstance(node.body[-1].value, ast.Name)
+        node.name for node in functions if any_kind or (
+            all(isinstance(item, kinds) or is_docstring(item) for item in node.body)
+            and isinstance(node.body[-1], ast.Return) and isinstance(node.body[-1].value, ast.Name)
+        )
     }  # fmt: skip
 
 

@@ -685,3 +685,23 @@ def test_entries_that_code_counts_stay():
     top = "KINDS = {'narrow': Narrow, 'wide': Wide}"
     make = "self.count = len(KINDS); self.register_buffer('counted', torch.ones(len(KINDS))); return KINDS[kind]"
     assert "class Narrow" in pruned(TABLES.format(top=top, own="pass", make=make), "6", "'wide'")
+
+
+@pytest.mark.parametrize(("made", "stays"), [("Criterion(kind)", False), ("settle(Criterion(kind))", True)])
+def test_what_a_function_makes_and_nothing_reads_goes_where_the_model_does_not_change(made, stays):
+    top = f"""
+        class Criterion(nn.Module):
+            def __init__(self, kind):
+                super().__init__()
+                self.kind = kind
+
+        def settle(module):
+            torch.manual_seed(5)
+            return module
+
+        def build_loss(kind):
+            return {made}
+    """
+    left = pruned(model("return self.f(x)", "self.loss = build_loss('mse')\nself.f = nn.Linear(6, 4)", top=top) + "\n")
+    assert ("build_loss" in left) is stays
+    assert "nn.Linear(6, 4)" in left
