@@ -130,7 +130,9 @@ def _read_outside(node: ast.ClassDef, classes: dict[str, ast.ClassDef], bases: T
 
 
 def _drop_in(scope: Scope, attributes: set[str] | None, cutter: Cutter, made: Collection[str]) -> None:
-    """`attributes`: those that something reads; None where that is not known. `made`: classes taken as harmless."""
+    """Drop inner functions without a use, `x = x`, and what binds what nothing reads.
+
+    `attributes`: those that something reads; None where that is not known. `made`: classes taken as harmless."""
     if {"locals", "vars"} & scope.loaded:
         return
     for block in scope.blocks:
@@ -141,9 +143,13 @@ def _drop_in(scope: Scope, attributes: set[str] | None, cutter: Cutter, made: Co
 
 
 def _is_unread(statement: ast.stmt, scope: Scope, attributes: set[str] | None, made: Collection[str]) -> bool:
+    if isinstance(statement, ast.FunctionDef):
+        return not statement.decorator_list and statement.name not in scope.loaded
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return False
     target = statement.targets[0]
+    if isinstance(target, ast.Name) and isinstance(statement.value, ast.Name) and target.id == statement.value.id:
+        return True
     if not _is_pure(statement.value, scope.function.name == "__init__", made):
         return False
     if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self":

@@ -705,3 +705,11 @@ def test_what_a_function_makes_and_nothing_reads_goes_where_the_model_does_not_c
     left = pruned(model("return self.f(x)", "self.loss = build_loss('mse')\nself.f = nn.Linear(6, 4)", top=top) + "\n")
     assert ("build_loss" in left) is stays
     assert "nn.Linear(6, 4)" in left
+
+
+def test_inner_functions_without_a_use_go_and_so_does_what_binds_a_name_to_itself():
+    init = "def zero(x):\n    return x * 0\n\ndef one(x):\n    return x + 1\n\nself.f = one"
+    left = pruned(model("x = x\nreturn self.f(x)", init) + "\n")
+    assert "zero" not in left
+    assert "def one" in left
+    assert "x = x\n" not in left
