@@ -1,6 +1,7 @@
 """Detecting whether a call has changed a module: an unchanged one can be reused for the next attempt.
 
-Buffers that a call wrote to are put back: the statistics of normalization layers had every large network built anew.
+Buffers that a call wrote to, and attributes that it set, are put back: the statistics of normalization layers and
+counters of calls had every large network built anew.
 
 Runs inside the sandbox.
 """
@@ -30,8 +31,7 @@ class Snapshot:
 
     def __init__(self, value: Any):
         self.complete = True  # whether all reachable state could be read
-        self._empty: list[Any] = []
-        self._filled: list[tuple[Any, tuple[Any, ...]]] = []
+        self._containers: list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]] = []  # with its items, and keys
         self._tensors: list[torch.Tensor] = []
         seen: set[int] = set()
         waiting: list[Any] = [value]
@@ -45,9 +45,14 @@ class Snapshot:
         self._copies = _copied_buffers(value) if isinstance(value, nn.Module) else {}
 
     def restore(self) -> bool:
-        """Whether every object is still the same one, and every tensor has its value again."""
-        if not self.complete or any(self._empty) or not all(map(_is_same, self._filled)):
+        """Whether every object is the same one again, and every tensor has its value again."""
+        if not self.complete:
             return False
+        for noted in self._containers:
+            if not _is_same(noted):
+                if type(noted[0]).__module__ == MINED:  # its methods may do more than a list's
+                    return False
+                _put_back(*noted)
         changed = [n for n, tensor in enumerate(self._tensors) if tensor._version != self._versions[n]]
         copies = [self._copies.get(id(self._tensors[n])) for n in changed]
         for n, copy in zip(changed, copies, strict=True):
@@ -84,10 +89,7 @@ class Snapshot:
         return ()
 
     def _note(self, container: Any, items: tuple[Any, ...]) -> tuple[Any, ...]:
-        if items:
-            self._filled.append((container, items))
-        else:
-            self._empty.append(container)
+        self._containers.append((container, items, tuple(container) if isinstance(container, dict) else ()))
         return items
 
 
@@ -99,7 +101,18 @@ def _copied_buffers(model: nn.Module) -> dict[int, torch.Tensor]:
     return {id(item): item.clone() for item in buffers}
 
 
-def _is_same(noted: tuple[Any, tuple[Any, ...]]) -> bool:
-    container, items = noted
+def _is_same(noted: tuple[Any, tuple[Any, ...], tuple[Any, ...]]) -> bool:
+    container, items, _ = noted
     now = container.values() if isinstance(container, dict) else container
     return len(container) == len(items) and all(map(is_, now, items))
+
+
+def _put_back(container: Any, items: tuple[Any, ...], keys: tuple[Any, ...]) -> None:
+    """Give a dictionary, list or set the items that it had."""
+    container.clear()
+    if isinstance(container, dict):
+        container.update(zip(keys, items, strict=True))
+    elif isinstance(container, list):
+        container.extend(items)
+    else:
+        container.update(items)
