@@ -14,7 +14,7 @@ import torch
 
 from musadata.mining.arguments.absent_packages import AbsentPackage
 from musadata.mining.arguments.attempt_execution import AttemptRunner, Result
-from musadata.mining.arguments.attempts import Attempt, shrunk, with_fewer_rows
+from musadata.mining.arguments.attempts import Attempt, shrunk, with_fewer_rows, with_init
 from musadata.mining.arguments.branch_scales import open_branches
 from musadata.mining.arguments.documented_inputs import documented_inputs
 from musadata.mining.arguments.facts import find_facts
@@ -316,7 +316,7 @@ def _try_family(
         if result.stage == "init" and guesses and attempt.init == guesses[0].init:  # so would all others
             waiting, guesses = guesses, deque()
         elif result.stage != "init" and waiting and attempt.init != waiting[0].init:
-            guesses, waiting = deque(replace(item, init=attempt.init) for item in waiting), deque()
+            guesses, waiting = deque(with_init(item, attempt.init) for item in waiting), deque()
         stalled += 1
         if result.progress > failures[-1][1].progress:
             failures.append((attempt, result))
@@ -331,9 +331,10 @@ def _try_family(
             if found is not None:
                 return found
         for rank, other in enumerate(repair(attempt, result.error, result.line, known, result.operands)):
-            useless = _is_degenerate(other) or (result.stage == "init" and other.init == attempt.init)
-            if other not in tried and len(repaired) < MAX_REPAIRED and not useless:
-                repaired.push(other, result, rank)
+            useless = _is_degenerate(other) or runner.is_refused(other.init)
+            fitting = with_init(attempt, other.init) if result.stage == "init" else other
+            if fitting not in tried and len(repaired) < MAX_REPAIRED and not useless:
+                repaired.push(fitting, result, rank)
     return None
 
 

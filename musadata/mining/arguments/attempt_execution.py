@@ -33,6 +33,7 @@ MAX_LINES = 6  # of a failing expression
 # A large module and a long call use up more tries: a clock must not decide what is found.
 PARAMETERS_PER_TRY = 1_000_000
 WORK_PER_TRY = 60_000_000
+TRIES_OF_OVERFLOW = 40
 MAX_KEPT = 64_000_000  # parameters of all modules kept for later attempts
 LAZY = (UninitializedParameter, UninitializedBuffer)
 STAGES = ("", "inputs", "init", "forward", "lazy")  # where an attempt may fail, the least telling first
@@ -99,6 +100,10 @@ class AttemptRunner:
     def exhausted(self) -> bool:
         return self.tries >= self.max_tries
 
+    def is_refused(self, init: tuple[str, ...]) -> bool:
+        """Whether the constructor has refused these arguments, so that no inputs help."""
+        return init in self._unbuildable
+
     def value(self, text: str) -> Any:
         """The value of an expression of an attempt."""
         return eval(_compiled(text), {**HELPERS, **self.space})
@@ -139,7 +144,7 @@ class AttemptRunner:
         try:
             built = self._build(attempt.init)
         except Exception as error:
-            self.tries += error.charge // PARAMETERS_PER_TRY if isinstance(error, TooLarge) else 0
+            self.tries += _charge(error)
             self._unbuildable[attempt.init] = failed = self._failure(error, "init")
             return failed
         if built.parameters < 0:
@@ -153,6 +158,7 @@ class AttemptRunner:
                 outputs = tensors(returned)
                 again = tensors(built.model(*[_copied(item) for item in inputs])) if twice else outputs
         except Exception as error:
+            self.tries += _charge(error)
             return self._failure(error, stage, built.parameters, given)
         finally:
             self._put_back(attempt.init, built)
@@ -225,6 +231,13 @@ class AttemptRunner:
         number = calls[-1].number if calls else 0
         operands = _operands(calls, given)
         return Result(False, message, text, place, 0, operands, stage, parameters=parameters, number=number)
+
+
+def _charge(error: Exception) -> int:
+    """How many tries more a failure counts as: what does not fit in memory has taken long before."""
+    if isinstance(error, TooLarge):
+        return error.charge // PARAMETERS_PER_TRY
+    return TRIES_OF_OVERFLOW if "can't allocate memory" in str(error) else 0
 
 
 @lru_cache(maxsize=1024)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+SMALLEST_WIDTH = 16  # of inputs; smaller numbers are counts
+
 
 @dataclass(frozen=True)
 class Draw:
@@ -116,6 +118,16 @@ def with_fewer_rows(attempt: Attempt, count: int) -> Attempt:
 def with_draw(attempt: Attempt, number: int, draw: Draw) -> Attempt:
     """The attempt with another draw in this place."""
     return replace(attempt, draws=(*attempt.draws[:number], draw, *attempt.draws[number + 1 :]))
+
+
+def with_init(attempt: Attempt, init: tuple[str, ...]) -> Attempt:
+    """The attempt with other constructor arguments, and inputs as wide as the one that was a width of theirs."""
+    pairs = [(old, new) for old, new in zip(attempt.init, init, strict=False) if old.isdigit() and new.isdigit()]
+    kept = {old for old, new in pairs if old == new}
+    wider = {int(old): int(new) for old, new in pairs if old not in kept and int(old) >= SMALLEST_WIDTH}
+    shapes = [(*draw.shape[:1], *(wider.get(size, size) for size in draw.shape[1:])) for draw in attempt.draws]
+    draws = tuple(replace(draw, shape=shape) for draw, shape in zip(attempt.draws, shapes, strict=True))
+    return replace(attempt, init=init, draws=draws)
 
 
 def integers(text: str) -> list[int]:

@@ -14,7 +14,10 @@ from musadata.mining.arguments.attempts import Attempt, Draw
 LARGEST_SIDE = 512
 LARGE_SIDE = 200  # from here on one image is enough
 STEPS = (1, 2, 4, 8)
-FLATTENED = re.compile(r"multiplied \(\d+x(?P<got>\d+) and (?P<want>\d+)x\d+\)")
+FLATTENED = re.compile(
+    r"multiplied \(\d+x(?P<got>\d+) and (?P<want>\d+)x\d+\)"
+    r"|batch2 tensor to be: \[\d+, (?P<pixels>\d+)\] but got: \[\d+, (?P<wanted>\d+)\]"  # of all places with each other
+)
 VIEWED = re.compile(r"shape '\[-1, (?P<wanted>[\d, ]+)\]' is invalid for input of size (?P<size>\d+)")
 
 
@@ -42,7 +45,7 @@ def fit_exactly(attempt: Attempt, error: str) -> Iterator[Attempt]:
     images = [number for number, draw in enumerate(attempt.draws) if _is_image(draw)]
     got, want = _features(attempt, error, images)
     sides = attempt.draws[images[0]].shape[2:] if images else ()
-    if want and len(sides) == 2 and got != want and got not in attempt.values():
+    if got and want and len(sides) == 2 and got != want and got not in attempt.values():
         area, rest = divmod(math.prod(sides) * want, got)
         side = math.isqrt(area)
         if rest == 0 and side * side == area and 4 <= side <= LARGEST_SIDE:
@@ -57,7 +60,7 @@ def _features(attempt: Attempt, error: str, images: list[int]) -> tuple[int, int
     """How many features of an item there are, and how many are wanted; zeros if the message does not say."""
     flattened = FLATTENED.search(error)
     if flattened:
-        return int(flattened["got"]), int(flattened["want"])
+        return int(flattened["got"] or flattened["pixels"]), int(flattened["want"] or flattened["wanted"])
     viewed = VIEWED.search(error)
     if viewed is None or not images:
         return 0, 0

@@ -12,11 +12,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch.nn.modules.module import register_module_forward_hook
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from musadata.dispatch import DispatchMode
+from musadata.mining.arguments.growth import TooLarge
 
 UNPACKING = dis.opmap["UNPACK_SEQUENCE"]
+CHARGE_OF_ACTIVATIONS = 20_000_000  # parameters charged for too large ones
+MAX_ACTIVATION = 1 << 25  # elements that a layer gets; no task needs as many, and one convolution took half a minute
 
 
 class OperationCounter(DispatchMode):
@@ -60,8 +63,15 @@ class Work:
 
 @contextmanager
 def counted_work() -> Iterator[Work]:
-    """Count what convolutions and linear layers do, also in a call that fails. Costs less than a dispatch mode."""
+    """Count what convolutions and linear layers do, also in a call that fails. Costs less than a dispatch mode.
+
+    A layer that gets too much raises `TooLarge`.
+    """
     work = Work()
+
+    def bound(layer: Any, inputs: Any) -> None:
+        if any(isinstance(item, torch.Tensor) and item.numel() > MAX_ACTIVATION for item in inputs):
+            raise TooLarge("activations", CHARGE_OF_ACTIVATIONS)
 
     def count(layer: Any, inputs: Any, output: Any) -> None:
         work.layers += 1
@@ -70,11 +80,12 @@ def counted_work() -> Iterator[Work]:
         if weight is not None and weight.dim() > 1 and isinstance(output, torch.Tensor):
             work.total += weight.numel() * output.numel() // max(1, weight.shape[0])
 
-    hook = register_module_forward_hook(count)
+    hooks = [register_module_forward_hook(count), register_module_forward_pre_hook(bound)]
     try:
         yield work
     finally:
-        hook.remove()
+        for hook in hooks:
+            hook.remove()
 
 
 @contextmanager

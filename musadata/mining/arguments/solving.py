@@ -161,9 +161,13 @@ def _difference(failure: Result) -> int | None:
     return None
 
 
-def _kind(failure: Result) -> tuple[object, str]:
-    """The place of a failure, and its message but for the numbers: one operator checks one thing after the other."""
-    return failure.progress, re.sub(r"\d+", "", failure.error)
+def _kind(failure: Result) -> tuple[object, str, int]:
+    """The place of a failure, and its message but for the numbers: one operator checks one thing after the other.
+
+    The dimension as well: where the first one is right, the message names the next.
+    """
+    stated = stated_sizes(failure.error)
+    return failure.progress, re.sub(r"\d+", "", failure.error), stated[0].dim if stated else -1
 
 
 def _coordinates(attempt: Attempt) -> Iterator[_Coordinate]:

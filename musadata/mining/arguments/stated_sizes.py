@@ -23,6 +23,7 @@ WANTED = tuple(
         (
             r"input\[(?P<shape>[\d, ]+)\] to have (?P<want>\d+) channels, but got (?P<got>\d+) channels",
             r"Expected (?:hidden|cell)(?:\[\d\])? size \((?P<wanted>[\d, ]+)\), got \[(?P<shape>[\d, ]+)\]",
+            r"channels in input to be divisible .* shape \[\d+, (?P<got>\d+)[\d, ]*\] and num_groups=(?P<want>\d+)",
             r"shape \[\*, (?P<wanted>[\d, ]+)\], but got input of size ?\[(?P<shape>[\d, ]+)\]",
             r"multiplied \(\d+x(?P<got>\d+) and (?P<want>\d+)x\d+\)",
             r"size, got \d+, (?P<got>\d+)x\d+,(?P<want>\d+)",
@@ -55,6 +56,7 @@ TOO_SMALL = re.compile(
 HEAD = re.compile(
     r"mat1 and mat2 shapes|is invalid for input of size|utput size is too small|can't be greater than actual input"
 )
+PADDED = re.compile(r"padding \(\d+, (?P<padding>\d+)\) at dimension (?P<dim>\d+) of input \[(?P<shape>[\d, ]+)\]")
 KERNEL = re.compile(r"; kernel_size=\(?(\d+)|pool\w*\([^,()]+,\s*(?:kernel_size\s*=\s*)?\(?(\d+)")
 SPLIT = re.compile(
     r"sum exactly to (\d+) \(input tensor's size at dimension (-?\d+)\), but got split_sizes=\[([\d, ]+)\]"
@@ -350,6 +352,7 @@ def _in_proportion(attempt: Attempt, stated: Stated) -> Iterator[Attempt]:
 def _enlarged(attempt: Attempt, error: str, line: str) -> Iterator[Attempt]:
     """Inputs whose dimensions behind batch and channels are twice as large, or four times; as large as is asked for."""
     yield from _deepened(attempt, error, line)
+    yield from _longer(attempt, error)
     pooled = POOLED.search(error)
     if pooled:
         side, result = int(pooled["side"]), int(pooled["result"])
@@ -386,6 +389,17 @@ def _deepened(attempt: Attempt, error: str, line: str) -> Iterator[Attempt]:
     )
     if draws != attempt.draws:
         yield replace(attempt, draws=draws)
+
+
+def _longer(attempt: Attempt, error: str) -> Iterator[Attempt]:
+    """A signal twice as long as the reflected samples around it that it is too short for, the last size first."""
+    padded = PADDED.search(error)
+    if padded is None:
+        return
+    length, wanted = int(padded["shape"].split(",")[int(padded["dim"])]), 2 * int(padded["padding"])
+    for number, draw in enumerate(attempt.draws):
+        if len(draw.shape) > 1 and draw.shape[-1] == length < wanted <= LARGEST:
+            yield _with_sizes(attempt, [(number, len(draw.shape) - 1)], wanted)
 
 
 def _stretched(draw: Draw, times: float) -> Draw:

@@ -26,6 +26,12 @@ def find_options(source: str) -> dict[str, Values]:
         for name, values in _choices(node, tables, listed):
             found.setdefault(name, []).extend(values)
     own = {name: tuple(dict.fromkeys(values)) for name, values in found.items() if any(values)}
+    for target, value in pairs:  # self._kind = str(kind)
+        giver = _name(
+            value.args[0] if isinstance(value, ast.Call) and _name(value.func) == "str" and value.args else value
+        )
+        if giver and target in own and giver not in own:
+            own[giver] = own[target]
     handed: dict[str, Values] = {}
     for name, givers in handed_names(source).items():
         texts = tuple(item for item in own.get(name, ()) if isinstance(item, str))

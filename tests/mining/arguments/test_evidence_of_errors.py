@@ -1,9 +1,13 @@
 """Corrections that errors and the code around them ask for. The searched code is ours, so it runs in this process."""
 
 import pytest
-from test_argument_search import run, search
+from test_argument_search import HEAD, run, search
 
+from musadata.mining.arguments.attempt_execution import AttemptRunner
 from musadata.mining.arguments.attempts import Attempt, Draw
+from musadata.mining.arguments.facts import Facts
+from musadata.mining.arguments.repairs.parameters import Parameters
+from musadata.mining.arguments.repairs.repair import repair
 from musadata.mining.arguments.stated_sizes import resize
 
 
@@ -199,3 +203,114 @@ def test_the_other_mode_is_taken_where_one_is_not_there():
     found = search(body)
     assert found["inputs"][1:] == ["None", "True"], found
     assert run(body, found).shape[1] == 8
+
+
+# What is found by what a failure says: a constructor, what `forward` returns, and the parameters of both.
+FITTED = {
+    "channels of a normalization in groups": (
+        "self.norm = nn.GroupNorm(32, width)",
+        "self.norm(x) * torch.ones(1, x.size(1), 1, 1)",
+        ", width",
+        "x",
+    ),
+    "channels that a view takes apart, as many as places": (
+        "pass",
+        "x.view(x.size(0), 3, 7, x.size(2), x.size(2)).sum(1)",
+        "",
+        "x",
+    ),
+    "a signal in place of an image": (
+        "pass",
+        "F.pad(x.view(x.size(0), 1, x.size(-1)), (300, 300), 'reflect')",
+        "",
+        "x",
+    ),
+    "as many places as weights": (
+        "self.key, self.places = nn.Conv2d(3, 8, 1), nn.Conv2d(3, 100, 1)",
+        "torch.bmm(self.key(x).flatten(2), self.places(x).flatten(2))",
+        "",
+        "x",
+    ),
+    "two sizes that one layer asks for": (
+        "self.layer, self.norm = nn.Conv2d(1, 3, (3, 2), 2), nn.LayerNorm((3, 8, 9))",
+        "self.norm(self.layer(x[:, :, 5:-5, 5:-5]))",
+        "",
+        "x",
+    ),
+    "pairs that are alike or not": ("pass", "F.cosine_embedding_loss(a, b, target)", "", "a, b, target"),
+    "a layer in place of its class": (
+        "self.parts = [act]",
+        "F.linear(self.parts[0](x), torch.ones(8, x.size(-1)))",
+        ", act",
+        "x",
+    ),
+    "an operator that only its copy is compared with": (
+        "self._operator = str(operator)\\n        assert self._operator in ('+', '-')",
+        "x + 1 if self._operator == '+' else x - 1",
+        ", operator: str",
+        "x",
+    ),
+    "the size of an image beside its features": ("pass", "x * (size / x.size(-1))", "", "x, target=None, size=None"),
+    "a reduction by the name of one": (
+        "self.reduction = reduction",
+        "F.mse_loss(x, y, reduction=self.reduction)",
+        ", reduction",
+        "x, y",
+    ),
+    "pairs that a loop takes apart": (
+        "self.sizes = [(a / 2, b / 2) for a, b in sizes]",
+        "x * self.sizes[0][0]",
+        ", sizes",
+        "x",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FITTED)
+def test_inputs_and_arguments_fit_by_what_a_failure_says(case):
+    constructor, forward, parameters, inputs = FITTED[case]
+    body = module(f"        {constructor}".replace("\\n", "\n"), f"        return {forward}", parameters, inputs)
+    found = search(body)
+    assert "reason" not in found, found
+    run(body, found)
+
+
+def test_an_image_that_a_view_takes_apart_keeps_its_sides():
+    body = module("        pass", "        return x.view(x.size(0), 3, 7, x.size(2), x.size(2))")
+    assert len(run(body, search(body)).shape) == 5
+    assert search(body)["inputs"][0].count(",") == 3
+
+
+def test_sizes_shrink_together_where_what_they_make_does_not_fit_in_memory():
+    wide = Attempt(("24", "3"), (Draw("randn", (5, 18, 24)),))
+    error = "RuntimeError: DefaultCPUAllocator: can't allocate memory: you tried to allocate 2894081280 bytes"
+    first = next(repair(wide, error, "", Parameters([], [], Facts(), "")))
+    assert (first.init, first.draws[0].shape) == (("12", "3"), (5, 9, 12))
+
+
+def test_what_a_layer_gets_is_bounded():
+    body = module("        self.layer = nn.ReLU()", "        return self.layer(x.expand(1 << 26, 3))")
+    bench = AttemptRunner(HEAD + body, 240)
+    bench.load()
+    assert bench.attempt(Attempt((), (Draw("randn", (1, 3)),))).error == "TooLarge: too many activations"
+    assert bench.tries > 10
+
+
+def test_a_linear_layer_that_comes_first_gets_rows_of_features():
+    body = module(
+        "        self.fc, self.conv = nn.Linear(10, 64), nn.Conv2d(1, 2, 3)\n        self.up = nn.PixelShuffle(2)",
+        "        return self.conv(self.fc(x).view(-1, 1, 8, 8))",
+    )
+    assert search(body)["inputs"][0].count(",") == 1
+
+
+def test_arguments_that_a_constructor_refuses_are_tried_once():
+    body = module(
+        "        assert width == 5, 'odd'\n        self.width = width", "        return x * self.width", ", width"
+    )
+    bench = AttemptRunner(HEAD + body, 240)
+    bench.load()
+    assert bench.attempt(Attempt(("24",), (Draw("randn", (2, 3)),))).stage == "init"
+    assert bench.is_refused(("24",))
+    assert not bench.is_refused(("5",))
+    assert search(body)["tries"] < 40

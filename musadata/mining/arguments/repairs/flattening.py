@@ -13,6 +13,7 @@ from musadata.mining.arguments.attempts import Attempt, with_draw
 from musadata.mining.arguments.stated_sizes import LARGEST, VIEWED, stated_sizes
 
 LISTED = re.compile(r"[Ee]xpected [^()]*\((?P<wanted>\d+(?:, \d+)+)\), got \[(?P<shape>[\d, ]+)\]")
+MULTIPLIED = re.compile(r"multiplied \((?P<rows>\d+)x(?P<got>\d+) and (?P<want>\d+)x\d+\)")
 SUM = "of tensor a ("
 OF_ROWS = "expected 2D or 3D input (got 4D input)"  # a batch normalization, mostly behind a linear layer
 
@@ -23,6 +24,7 @@ def repair_flattened(attempt: Attempt, error: str) -> Iterator[Attempt]:
     if viewed:
         yield from _of_view(attempt, [int(text) for text in viewed[1].split(",")], int(viewed[2]))
     yield from _as_listed(attempt, error)
+    yield from _rows_of_image(attempt, error)
     if "input.size(-1) must be" in error or "cannot be multiplied" in error:
         yield from _of_joined_features(attempt, error)
     for number, draw in enumerate(attempt.draws) if OF_ROWS in error else ():
@@ -40,9 +42,30 @@ def _of_view(attempt: Attempt, wanted: list[int], got: int) -> Iterator[Attempt]
             if math.prod(draw.shape[:rank]) == elements:
                 yield with_draw(attempt, number, replace(draw, shape=draw.shape[:rank]))
                 break
+        if draw.elements == got and len(draw.shape) > 2:
+            yield from (with_draw(attempt, number, replace(draw, shape=shape)) for shape in _viewed(draw.shape, wanted))
         is_image = len(draw.shape) > 2 and len(wanted) == len(draw.shape) and wanted[2:] == [1] * len(wanted[2:])
         if is_image and list(draw.shape[:2]) == wanted[:2] and elements < got:
             yield with_draw(attempt, number, replace(draw, shape=(draw.shape[0], draw.shape[-1])))
+
+
+def _rows_of_image(attempt: Attempt, error: str) -> Iterator[Attempt]:
+    """Rows of features in place of an image that a linear layer meets first, and has a width of its own for."""
+    stated = MULTIPLIED.search(error)
+    if stated is None or int(stated["want"]) in attempt.values():
+        return
+    for number, draw in enumerate(attempt.draws):
+        is_whole = len(draw.shape) == 4 and draw.shape[-1] == int(stated["got"])
+        if is_whole and math.prod(draw.shape[:-1]) == int(stated["rows"]):
+            yield with_draw(attempt, number, replace(draw, shape=(draw.shape[1], int(stated["want"]))))
+
+
+def _viewed(shape: tuple[int, ...], wanted: list[int]) -> Iterator[tuple[int, ...]]:
+    """Shapes from which a view makes the wanted one: an image whose channels are taken apart, and a signal."""
+    if len(wanted) > 4 and wanted[0] == shape[0] and wanted[-1] == wanted[-2] == shape[-1] and -1 not in wanted:
+        yield (shape[0], math.prod(wanted[1:-2]), *wanted[-2:])
+    if math.prod(wanted) == shape[0] * shape[-1]:
+        yield (shape[0], shape[-1])
 
 
 def _as_listed(attempt: Attempt, error: str) -> Iterator[Attempt]:

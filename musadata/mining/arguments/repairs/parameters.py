@@ -24,6 +24,8 @@ NUMBER_WANTED = re.compile(
     r"|only integers, slices",
     re.I,
 )
+COUNTED = re.compile(r"for [-+*/%]+:? .*'NoneType' and '(int|float)'|for [-+*/%]+:? .*'(int|float)' and 'NoneType'")
+LENGTHS = ("64", "8")  # that code counts with
 NUMBERS = ("8", "1", "0")
 OF_TENSORS = re.compile(
     r"'(NoneType|list)' object has no attribute '(to|cuda|size|shape|unsqueeze|view|dim|clone|detach)'"
@@ -190,8 +192,9 @@ def _give_inputs(
         if None not in between:
             filled = tuple(Draw("literal", literal=str(text), dtype="") for text in between)
             near = [*pairs, shapes[-1]] if "mask" in item.name else [shapes[-1]]
-            for shape in dict.fromkeys([*near, shapes[0][:2], shapes[0][:1]]):
-                drawn = draw_input(item.name, shape, known.source)
+            numbers = [Draw("literal", literal=text, dtype="") for text in LENGTHS] if COUNTED.search(error) else []
+            own = dict.fromkeys([*near, shapes[0][:2], shapes[0][:1]])
+            for drawn in (*numbers, *(draw_input(item.name, shape, known.source) for shape in own)):
                 draws = (*attempt.draws, *filled)
                 yield replace(attempt, draws=(*draws[:place], drawn, *draws[place + 1 :]))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from musadata.mining.arguments.attempts import Attempt, Draw, configuration, fields_of, integers, with_draw
+from musadata.mining.arguments.attempts import Attempt, Draw, configuration, fields_of, integers, shrunk, with_draw
 from musadata.mining.arguments.guesses import ACTIVATIONS, guess_by_name, guess_config
 from musadata.mining.arguments.head_sizes import fit_exactly
 from musadata.mining.arguments.repairs.flattening import repair_flattened
@@ -46,14 +46,20 @@ ABSENT = re.compile(r"'(?:int|float|bool|tuple)' object has no attribute '(\w+)'
 LACKING = re.compile(r"'(?:int|float|str|bool|tuple|NoneType|Identity)' object has no attribute '(\w+)'")
 ASSIGNED = re.compile(r"cannot assign '(?:int|float|bool|tuple)' object to (?:buffer|parameter)")
 TARGET = re.compile(r"Expected target size (?:torch\.Size\()?\[[\d, ]+\]\)?, got (?:torch\.Size\()?\[([\d, ]+)\]")
+OF_ROWS = re.compile(r"0D or 1D target tensor expected|1D target tensor expects 2D input")
 WANTS_CLASSES = re.compile(r"class probabilities, got Long|ignore_index is not supported for floating point target")
 # A sum with a shortcut, whose channels or features differ.
 SHORTCUT = re.compile(
     r"of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension [12]"
 )
 WHOLE_WANTED = re.compile(r"integer|'int'|tuple of ints|int,|type\(s\) for (?:&|\||<<|>>)")
+OVERFLOWS = re.compile(r"can't allocate memory|too many activations")
+SMALLER = (12, 6, 3)  # sizes of a module whose activations are too large
+ROWS = 18  # of features, each with a target
 COUNTS = (1, 3, 4, 5, 8, 16, 32)  # of items in a sequence
 IMAGE_SIDE = 32
+ITEMS_TAKEN = re.compile(r"\bfor (\w+(?:, \w+)+) in\b")
+CLASS_GIVEN = re.compile(r"must be Tensor, not (\w+)")  # where a layer was made of what should have called it
 MODULES_WANTED = re.compile(r"is not a Module subclass|ModuleList.extend should be called")
 MODULE_WANTED = re.compile(r"not callable|is not a Module subclass|has no attribute")
 
@@ -93,6 +99,8 @@ def _variants(attempt: Attempt, error: str, line: str, known: Parameters, operan
     yield from _give_attributes(attempt, error, known)
     if "input too large" in error:
         yield from _smaller(attempt)
+    if OVERFLOWS.search(error):
+        yield from (shrunk(attempt, ceiling) for ceiling in SMALLER)
     yield from repair_guarded(attempt, error, line, known)
     yield from repair_named(attempt, error, line, known, operands)
     if not operands:
@@ -158,6 +166,8 @@ def _give_attributes(attempt: Attempt, error: str, known: Parameters) -> Iterato
 
 def _give_classes(attempt: Attempt, error: str) -> Iterator[Attempt]:
     """The number of the right class for each item, in place of a target that is shaped like the scores."""
+    if OF_ROWS.search(error):
+        yield from _give_rows(attempt, error)
     stated = TARGET.search(error)
     if stated is None and not WANTS_CLASSES.search(error):
         return
@@ -165,6 +175,16 @@ def _give_classes(attempt: Attempt, error: str) -> Iterator[Attempt]:
         got = tuple(map(int, re.findall(r"\d+", stated[1]))) if stated else draw.shape
         if draw.shape == got and len(got) > 1:
             yield with_draw(attempt, number, Draw("randint", (got[0], *got[2:]), got[1], "int64"))
+
+
+def _give_rows(attempt: Attempt, error: str) -> Iterator[Attempt]:
+    """Rows of features with the class of each, or with whether two of them are alike, the last input first."""
+    width = next((draw.shape[-1] for draw in attempt.draws if draw.shape), 1)
+    draws = tuple(replace(draw, shape=(ROWS, draw.shape[-1])) if draw.shape else draw for draw in attempt.draws)
+    targets = (Draw("sign", (ROWS,)), Draw("randint", (ROWS,), width, "int64"))
+    for number in range(len(draws) - 1, 0, -1):
+        for target in targets[:: 1 if "multi-target" not in error or len(draws) > 2 else -1]:
+            yield replace(attempt, draws=(*draws[:number], target, *draws[number + 1 :]))
 
 
 def _give_axis(attempt: Attempt, error: str) -> Iterator[Attempt]:
@@ -196,7 +216,7 @@ def _other_values(text: str, error: str, line: str) -> Iterator[str]:
     """Another value, or a configuration with another one; fields that the failing line names come first."""
     fields = fields_of(text)
     if not fields:
-        yield from _other_expressions(text, error)
+        yield from _other_expressions(text, error, line)
         return
     absent = re.search(ABSENT_FIELD if text.startswith("S") else ABSENT_KEY, error)
     if absent and absent[1] not in fields:
@@ -273,10 +293,13 @@ def _share(draw: Draw) -> Draw:
     return replace(draw, kind="rand") if draw.kind == "randn" else draw
 
 
-def _other_expressions(text: str, error: str) -> Iterator[str]:
+def _other_expressions(text: str, error: str, line: str) -> Iterator[str]:
     """What may be wanted in place of an argument, by what it is now."""
     if MODULES_WANTED.search(error) and text[:1] in "([0123456789":
         yield "[nn.Linear(24, 24), nn.ReLU()]"
+    made = CLASS_GIVEN.search(error)
+    if made and re.search(rf"nn\.{made[1]}\b(?!\()", text):
+        yield re.sub(rf"nn\.{made[1]}\b(?!\()", f"nn.{made[1]}()", text)
     if not text.startswith(("nn.", "SimpleNamespace")):
         yield from (repr(found) for found in _stated_options(error) if repr(found) != text)
     if _wants_tensor(error) and re.match(r"[\dTF(]", text):
@@ -291,9 +314,9 @@ def _other_expressions(text: str, error: str) -> Iterator[str]:
         if RANK.search(error):
             yield from (other for other in ("torch.rand(24, 24)", "torch.rand(24)") if other != text)
     elif text.startswith("("):
-        yield from _other_tuples(text, error)
+        yield from _other_tuples(text, error, line)
     elif text.startswith("["):
-        yield from (as_list(other) for other in _other_tuples(as_tuple(text), error) if other.startswith("("))
+        yield from (as_list(other) for other in _other_tuples(as_tuple(text), error, line) if other.startswith("("))
     elif text.startswith("nn."):
         yield from _other_modules(text, error)
     elif text == "None":
@@ -309,11 +332,12 @@ def _other_expressions(text: str, error: str) -> Iterator[str]:
             yield "1"
 
 
-def _other_tuples(text: str, error: str) -> Iterator[str]:
+def _other_tuples(text: str, error: str, line: str) -> Iterator[str]:
     """What may be wanted in place of a tuple of numbers."""
     items = integers(text)
     if NOT_A_SEQUENCE.search(error) and items and not text.startswith("(("):  # of what a loop takes from it
-        steps = (1, 3, 5) if items[0] == 1 else (items[0],) * 3  # as those of dilated convolutions
+        taken = ITEMS_TAKEN.search(line)
+        steps = (1, 3, 5) if items[0] == 1 else (items[0],) * (len(taken[1].split(",")) if taken else 3)
         yield f"({f'{steps}, ' * len(items)})"
     if "float" in error and re.search(r"\d\.", text):
         yield re.sub(r"\d*\.\d+", "2", text)
@@ -358,6 +382,8 @@ def _other_strings(text: str, error: str) -> Iterator[str]:
 
 def _other_numbers(text: str, error: str) -> Iterator[str]:
     """What may be wanted in place of a whole number."""
+    if f"{text} is not a valid value for reduction" in error:
+        yield from ("'mean'", "'none'")
     if "must be bool" in error:
         yield from ("False", "True")
     if NOT_A_SEQUENCE.search(error):
@@ -368,7 +394,7 @@ def _other_numbers(text: str, error: str) -> Iterator[str]:
     if MODULE_WANTED.search(error):
         yield "nn.Identity()"
         yield "nn.ReLU"
-    if "NoneType" in error:
+    if "NoneType" in error or "must be Tensor, not int" in error:
         yield "None"
 
 
