@@ -23,6 +23,7 @@ CONFIGS = re.compile(
 )
 DECLARED = "config_class"  # the attribute of a class that names the class of its configuration
 LAYERS = re.compile(r"layer(s|$)|depth|blocks")  # arguments that count layers
+VOCABULARY = 96
 LARGE = 128  # sizes from which on they are made smaller
 MAX_FILES = 500  # read in search of configurations, in one tree
 WORDS = r"(?:config|cfg|arg|opt|hparam|hp|param|conf|setting|flag)\w*"
@@ -73,15 +74,17 @@ class Configurations:
 
     def _declared(self, definition: Definition, name: str) -> Configuration | None:
         """A small configuration of the class that a class declares, or that annotates its argument."""
-        kind = self._annotated(definition, name) or self._class_attribute(definition)
+        kind = self._annotated(definition, name) or self._stated(definition, name)
         node = kind.node if kind is not None else None
         if kind is None or not isinstance(node, ast.ClassDef):
             return None
         arguments = _arguments_of(node)
-        if arguments is None or _needs_some(arguments):
+        needed = _needed(arguments) if arguments is not None else []
+        if arguments is None or not all("vocab" in item for item in needed):
             return None
         place = kind.module.removeprefix(f"{PLACE}.")
-        text = f"{node.name}({', '.join(f'{item}={size}' for item, size in small_sizes(arguments).items())})"
+        sizes = dict.fromkeys(needed, VOCABULARY) | small_sizes(arguments)
+        text = f"{node.name}({', '.join(f'{item}={size}' for item, size in sizes.items())})"
         return Configuration(text, f"from {place} import {node.name}", frozenset())
 
     def _annotated(self, definition: Definition, name: str) -> Definition | None:
@@ -89,17 +92,18 @@ class Configurations:
         stated = [item.annotation for item in method.args.args if item.arg == name] if method is not None else []
         return self._class_named(definition, stated[0]) if stated and stated[0] is not None else None
 
-    def _class_attribute(self, definition: Definition, depth: int = 0) -> Definition | None:
-        """What `config_class` of a class or of one of its base classes is."""
+    def _stated(self, definition: Definition, name: str, depth: int = 0) -> Definition | None:
+        """What `config_class` of a class or of one of its base classes is, or what their constructors ask for."""
         node, module = definition.node, self._index.module(definition.module)
         if not isinstance(node, ast.ClassDef) or module is None or depth > MAX_BASES:
             return None
         stated = [
             item.value for item in node.body if isinstance(item, ast.Assign) and [*bound_names(item)] == [DECLARED]
         ]
+        stated = stated or [kind for owner, kind in _asked(own_method(node, "__init__")) if owner == name]
         found = self._class_named(definition, stated[-1]) if stated else None
         above = (follow_chain(self._index, module, base)[0] for base in base_names(node))
-        inherited = (self._class_attribute(item, depth + 1) for item in above if isinstance(item, Definition))
+        inherited = (self._stated(item, name, depth + 1) for item in above if isinstance(item, Definition))
         return found or next((item for item in inherited if item is not None), None)
 
     def _class_named(self, definition: Definition, node: ast.expr) -> Definition | None:
@@ -145,8 +149,22 @@ def _arguments_of(node: ast.ClassDef) -> ast.arguments | None:
     return method.args if method is not None else None
 
 
-def _needs_some(arguments: ast.arguments) -> bool:
-    return len(arguments.args) - 1 > len(arguments.defaults) or None in arguments.kw_defaults
+def _asked(method: ast.FunctionDef | None) -> Iterator[tuple[str, ast.expr]]:
+    """What a function refuses to go on with if it is not of a class: `if not isinstance(config, Config): raise`."""
+    for item in ast.walk(method) if method is not None else ():
+        test = item.test if isinstance(item, (ast.Assert, ast.If)) else None
+        if isinstance(item, ast.If):
+            refuses = isinstance(test, ast.UnaryOp) and isinstance(item.body[-1], ast.Raise)
+            test = test.operand if refuses and isinstance(test, ast.UnaryOp) else None
+        if isinstance(test, ast.Call) and last_name(test.func) == "isinstance" and len(test.args) == 2:
+            yield ast.unparse(test.args[0]), test.args[1]
+
+
+def _needed(arguments: ast.arguments) -> list[str]:
+    """The arguments of a method without defaults."""
+    named = [item.arg for item in (*arguments.posonlyargs, *arguments.args)][1:]
+    keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return [*named[: len(named) - len(arguments.defaults)], *(item.arg for item, value in keywords if value is None)]
 
 
 def _reads(owner: ast.AST, name: str) -> tuple[set[str], set[str]]:
@@ -211,7 +229,7 @@ def _attributes_of(node: ast.ClassDef) -> frozenset[str]:
     arguments = _arguments_of(node)
     needed = is_dataclass and any(item.value is None for item in fields)
     if arguments is not None:
-        needed = _needs_some(arguments)
+        needed = bool(_needed(arguments))
     bases = {ast.unparse(base) for base in node.bases}
     inherits = arguments is None and not bases <= PLAIN_BASES  # a constructor, perhaps
     if needed or inherits or any("Module" in base for base in bases):

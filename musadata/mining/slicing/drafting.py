@@ -213,7 +213,7 @@ WAYS = (
     _Way(_itself, after={""}, leads=True),
     _Way(_unpacked, after={"needs_structured_input"}, silent={"search_fails"}),
     _Way(_dictionaries, after=CONFIGURED, silent={"search_fails", "slice_too_large"}, leads=True, is_last=True),
-    _Way(_configured, after={"needs_configuration"}, leads=True),
+    _Way(_configured, after=CONFIGURED, leads=True),
     _Way(_settled, after=CONFIGURED, silent={"search_fails"}, gives_arguments=True),
     _Way(_fitting, gives_arguments=True),
 )

@@ -170,3 +170,25 @@ def test_a_class_gets_a_small_configuration_of_the_class_that_it_declares():
         [(made, _)] = configured(slicer.index, module, net, found)
         model = run(write_slice(slicer, made)[0])["Model"]()
         assert len(model.layers) == 2 and model.heads == 16
+
+
+@pytest.mark.parametrize("check", ["if not isinstance(config, NetConfig):\n            raise", "assert isinstance("])
+def test_a_class_gets_a_configuration_of_the_class_that_its_base_asks_for(check):
+    asking = DECLARING.replace("    config_class = NetConfig\n", "")
+    if check.startswith("assert"):
+        asking = asking.replace("if not isinstance(config, NetConfig):", "assert isinstance(config, NetConfig)")
+        asking = "\n".join(line for line in asking.splitlines() if "raise ValueError" not in line)
+    assert check in asking
+    files = {"model/config.py": DECLARED.replace("vocab=30522", "vocab_or_file"), "model/net.py": asking}
+    slicer = Slicer(PackageIndex(MemoryTree({path: item.encode() for path, item in files.items()})))
+    module = slicer.index.parse("model/net.py")
+    [_, net] = [item for item in module.classes() if slicer.resolver.lineage(item).is_module]
+    [found] = slicer.configurations.arguments(module, net).values()
+    assert found.text == "NetConfig(vocab_or_file=96, hidden_size=48, num_hidden_layers=2, num_heads=3)"
+
+
+def test_no_configuration_is_made_of_a_class_that_needs_more_than_a_vocabulary():
+    files = {"model/config.py": DECLARED.replace("vocab=30522", "path"), "model/net.py": DECLARING}
+    slicer = Slicer(PackageIndex(MemoryTree({path: item.encode() for path, item in files.items()})))
+    module = slicer.index.parse("model/net.py")
+    assert not any(slicer.configurations.arguments(module, item) for item in module.classes())

@@ -146,3 +146,15 @@ def test_weights_that_are_downloaded_are_a_loss_for_want_of_a_network():
     [block] = slicer.module_classes(index.parse("block.py"))
     with pytest.raises(ConnectionError):
         run(write_slice(slicer, block)[0])["Model"]()
+
+
+@pytest.mark.parametrize("place", ["apex.normalization", "apex.normalization.fused_layer_norm"])
+def test_a_fused_normalization_is_that_of_torch(place):
+    code = (
+        f"from torch import nn\nfrom {place} import FusedLayerNorm as BertLayerNorm\n\n\n"
+        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.norm = BertLayerNorm(6, eps=1e-12)\n\n    def forward(self, x):\n        return self.norm(x)\n"
+    )
+    text = cut({"net.py": code}, "net.py", "Net")
+    assert "LayerNorm(6, eps=1e-12)" in text and "apex" not in text
+    assert type(run(text)["Model"]().norm) is torch.nn.LayerNorm

@@ -4,7 +4,8 @@ Each text replaces the module of that name in trees that do not contain the pack
 External-Attention-pytorch 106 needed `DropPath`, `to_2tuple` or `trunc_normal_` of timm; of 204 of flash-fft-conv 22
 needed opt_einsum's `contract`; of 595 lost classes of 13 repositories 22 needed einops' `pack` and 7 packaging; of 22
 of vector-quantize-pytorch 6 needed einops with computed patterns; of 38 of BLIP 8 needed timm's `PatchEmbed` or
-transformers; of 149 of SegmenTron 40 needed six. Of 150 repositories 16 make windows by scipy, mostly with librosa.
+transformers; of 149 of SegmenTron 40 needed six; of 30 of UNITER 12
+needed apex' layer norm. Of 150 repositories 16 make windows by scipy, mostly with librosa.
 """
 
 from collections.abc import Collection
