@@ -111,3 +111,65 @@ def test_an_embedding_of_which_the_padding_is_read_has_one():
 @pytest.mark.parametrize(("name", "whole"), [("src_tokens", True), ("token_embedding", False), ("id_feats", False)])
 def test_what_is_made_of_tokens_is_no_token(name, whole):
     assert (draw_input(name, (2, 3, 8), "").kind == "randint") is whole
+
+
+def test_a_tensor_that_takes_the_place_of_weights_is_a_parameter():
+    constructor = "        self.decoder = nn.Linear(table.size(1), table.size(0), bias=False)\n"
+    constructor += "        self.decoder.weight = table"
+    body = module(constructor, "        return self.decoder(x)", ", table")
+    found = search(body)
+    assert "reason" not in found, found
+    assert found["init"][0].startswith("nn.Parameter(torch.")
+    run(body, found)
+
+
+BUILT = """
+class Inner(nn.Module):
+    def __init__(self, count, width, hidden_size, rate=0.5):
+        super().__init__()
+        self.layers = nn.Sequential(*[nn.Linear(width, hidden_size) for _ in range(count)])
+
+    def forward(self, x):
+        return self.layers(x) * self.layers[0].weight.mean()
+
+
+"""
+
+
+def test_keywords_that_are_handed_to_a_class_of_its_own_are_those_that_it_needs():
+    body = BUILT + module("        self.inner = Inner(1, **options)", "        return self.inner(x)", ", options")
+    found = search(body)
+    assert "reason" not in found, found
+    assert set(eval(found["init"][0])) == {"width", "hidden_size"}
+    run(body, found)
+
+
+def test_keywords_of_a_layer_are_none_where_it_needs_none():
+    body = module("        self.act = nn.LeakyReLU(**options)", "        return self.act(x)", ", options")
+    found = search(body)
+    assert found.get("init") == ["{}"], found
+
+
+SCALED = """
+class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x, gate, shift=None):
+        return self.layer(x) * torch.sigmoid(gate)
+
+
+"""
+
+
+def test_all_inputs_are_given_to_what_hands_them_on():
+    body = SCALED + module("        self.inner = Inner()", "        return self.inner(*inputs, **named)")
+    body = body.replace(
+        "def forward(self, x):\n        return self.inner",
+        "def forward(self, *inputs, **named):\n        return self.inner",
+    )
+    found = search(body)
+    assert "reason" not in found, found
+    assert len(found["inputs"]) == 2
+    run(body, found)

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 
@@ -11,8 +11,10 @@ from torch import nn
 from musadata.mining.arguments.attempts import Attempt
 from musadata.mining.arguments.defaults import default_text
 from musadata.mining.arguments.guesses import guess_by_name
+from musadata.mining.arguments.input_shapes import draw_input
 from musadata.mining.arguments.repairs.parameters import Parameters
 from musadata.mining.reading.dotted_names import is_own
+from musadata.mining.slicing.constructors import own_method
 
 LACKING = re.compile(r"'(?:int|float|str|bool|tuple|NoneType|Identity|Linear|ReLU)' object has no attribute '(\w+)'")
 # Layers, and a loss, of which modules are made that take one apart.
@@ -31,6 +33,9 @@ LIST_WANTED = re.compile(
     r"can only concatenate list \(not \"tuple\"\)|'tuple' object (does not support item|has no attribute '"
     r"(append|extend|insert|pop|remove|copy|reverse|sort)')"
 )
+INPUTS_WANTED = re.compile(r"^TypeError: \w+\.forward\(\) missing \d+ required positional arguments?: (.+)")
+MAPPING_WANTED = re.compile(r"argument after \*\* must be a mapping")
+PARAMETER_WANTED = re.compile(r"cannot assign '[\w.]+Tensor' as parameter")
 KEYS = ("first", "second")  # of a dictionary whose keys the code does not name
 
 
@@ -48,11 +53,12 @@ def replace_norms(attempt: Attempt, known: Parameters) -> Iterator[Attempt]:
 
 
 def repair_kinds(attempt: Attempt, error: str, line: str, known: Parameters) -> Iterator[Attempt]:
-    """Variants of a failed attempt in which an argument of the constructor is another kind of thing.
+    """Variants of a failed attempt in which an argument is another kind of thing, or an input is added.
 
     Args:
         error, line: see `musadata.mining.arguments.repairs.repair.repair`.
     """
+    yield from _give_more(attempt, error, known)
     if error.startswith(ABSENT):
         yield from replace_norms(attempt, known)
     lacking = LACKING.search(error)
@@ -61,17 +67,53 @@ def repair_kinds(attempt: Attempt, error: str, line: str, known: Parameters) -> 
         if lacking and lacking[1] in read:
             for other in _with_attributes(read, known.facts.keys.get(item.name, ())):
                 yield _with_init(attempt, place, other)
+        if MAPPING_WANTED.search(error) and (keys := keys_spread(known.source, item.name)) is not None:
+            yield _with_init(attempt, place, _dictionary(keys))
+        if PARAMETER_WANTED.search(error) and text.startswith("torch."):
+            yield _with_init(attempt, place, f"nn.Parameter({text})")
         if LIST_WANTED.search(error) and text.startswith("("):
             yield _with_init(attempt, place, as_list(text))
+
+
+def _give_more(attempt: Attempt, error: str, known: Parameters) -> Iterator[Attempt]:
+    """The inputs that a module needs to which `forward(self, *inputs)` hands all that it gets."""
+    wanted = INPUTS_WANTED.search(error)
+    if wanted and attempt.draws and any(item.kind is item.VAR_POSITIONAL for item in known.forward):
+        names, shape = re.findall(r"'(\w+)'", wanted[1]), attempt.draws[0].shape
+        more = tuple(draw_input(name, shape, known.source) for name in names)
+        yield replace(attempt, draws=attempt.draws + more)
 
 
 def _with_attributes(read: frozenset[str], keys: tuple[str, ...]) -> Iterator[str]:
     """Dictionaries and layers that have all attributes which are read."""
     if read <= OF_DICTIONARIES:
-        yield "{" + ", ".join(f"{key!r}: {guess_by_name(key)}" for key in keys or KEYS) + "}"
+        yield _dictionary(keys or KEYS)
     for text in LAYERS:
         if read <= _attributes_of(text):
             yield text.replace(")", ", padding_idx=0)") if "padding_idx" in read else text  # it has to be a number
+
+
+def _dictionary(keys: Iterable[str]) -> str:
+    return "{" + ", ".join(f"{key!r}: {guess_by_name(key)}" for key in keys) + "}"
+
+
+@lru_cache(maxsize=64)
+def keys_spread(source: str, name: str) -> tuple[str, ...] | None:
+    """What a function or class of the source needs besides what a call gives it, where `**name` gives the rest.
+
+    None if no call spreads a parameter of this name.
+    """
+    tree = ast.parse(source)
+    constructors = {node.name: own_method(node, "__init__") for node in tree.body if isinstance(node, ast.ClassDef)}
+    functions = constructors | {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    for call in [node for node in ast.walk(tree) if isinstance(node, ast.Call)]:
+        if any(item.arg is None and is_own(item.value, name) for item in call.keywords):
+            taken = functions.get(ast.unparse(call.func))
+            named = [item.arg for item in taken.args.args] if taken is not None else []
+            required = named[: len(named) - len(taken.args.defaults)] if taken is not None else []
+            given = len(call.args) + (ast.unparse(call.func) in constructors)
+            return tuple(key for key in required[given:] if key not in {item.arg for item in call.keywords})
+    return None
 
 
 @lru_cache(maxsize=16)
