@@ -23,6 +23,7 @@ Key = tuple[str, int]
 K = TypeVar("K")
 V = TypeVar("V")
 STRING = re.compile(r"['\"]([A-Za-z_]\w*)['\"]")
+STARTS = re.compile(r"['\"]([A-Za-z_]\w*)['\"]\s*\+")
 KNOWN_PLACES = CUSTOMARY.keys() | MOVED.keys()
 MAX_HELD = 2  # things that stand in such an object; each is copied with all that it needs
 SYNCHRONIZED = re.compile(r"^SynchronizedBatchNorm([123]d)$")
@@ -142,8 +143,14 @@ class Resolver:
         return found if isinstance(found, Definition) else None
 
     def _held_names(self, module: InternalModule, text: str) -> list[str]:
-        strings = dict.fromkeys(STRING.findall(text))
-        return [item for item in strings if isinstance(self.index.member(module.name, item), Definition)][:MAX_HELD]
+        """What a text's strings name, or else what a string before a `+` and another one name together."""
+        strings = list(dict.fromkeys(STRING.findall(text)))
+        joined = [f"{start}{item}" for start in dict.fromkeys(STARTS.findall(text)) for item in strings]
+        held = (
+            [item for item in names if isinstance(self.index.member(module.name, item), Definition)]
+            for names in (strings, joined)
+        )
+        return next(filter(None, held), [])[:MAX_HELD]
 
     def public_name(self, definition: Definition) -> External | None:
         """The shortest public name under which the package exports a definition."""

@@ -633,6 +633,22 @@ def test_a_module_in_which_names_are_looked_up_holds_those_that_the_code_names(l
         run(cut(unnamed, "net/net.py", "Net"))["Model"](3, "small")
 
 
+def test_a_name_that_code_joins_from_two_strings_is_held():
+    part = "def make_{}(width):\n    return nn.Linear(width, 2)\n\n\n"
+    files = {
+        "parts.py": "from torch import nn\n\n" + part.format("small") + part.format("large"),
+        "net.py": (
+            "from torch import nn\nimport parts\n\nclass Net(nn.Module):\n"
+            "    def __init__(self, width, kind='small'):\n        super().__init__()\n"
+            "        self.part = getattr(parts, 'make_' + kind)(width)\n\n"
+            "    def forward(self, x):\n        return self.part(x)\n"
+        ),
+    }
+    text = cut(files, "net.py", "Net")
+    assert "def make_small" in text and "def make_large" not in text
+    assert run(text)["Model"](3).part.out_features == 2
+
+
 def test_a_module_as_value_in_code_that_may_never_run_is_named_as_unbound():
     code = (
         "from torch import nn\n\nclass Net(nn.Module):\n    def forward(self, x):\n"
