@@ -18,10 +18,13 @@ def lift_imports(text: str, tree: ast.Module, available: frozenset[str]) -> tupl
     """
     if not INNER.search(text):
         return text, []
-    found = [item for item in _inner(tree) if not _modules(item[1]) <= available]
-    others = _bound(tree)
+    nodes = list(ast.walk(tree))  # which takes longer than all the rest
+    found = [item for item in _inner(nodes) if not _modules(item[1]) <= available]
+    if not found:
+        return text, []
+    others = _bound(nodes)
     meanings: dict[str, set[str]] = {}
-    for item in [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]:
+    for item in [node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))]:
         for name, meaning in _names(item).items():
             meanings.setdefault(name, set()).add(meaning)
     lines = text.splitlines(keepends=True)
@@ -39,9 +42,9 @@ def lift_imports(text: str, tree: ast.Module, available: frozenset[str]) -> tupl
     return "".join(lines), lifted
 
 
-def _inner(tree: ast.Module) -> Iterator[tuple[list[ast.stmt], ast.stmt]]:
+def _inner(nodes: list[ast.AST]) -> Iterator[tuple[list[ast.stmt], ast.stmt]]:
     """The imports in functions, each with the block that it stands in."""
-    for function in [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]:
+    for function in [node for node in nodes if isinstance(node, ast.FunctionDef)]:
         yield from _in_block(function.body)
 
 
@@ -71,10 +74,10 @@ def _names(node: ast.stmt) -> dict[str, str]:
     }
 
 
-def _bound(tree: ast.Module) -> set[str]:
+def _bound(nodes: list[ast.AST]) -> set[str]:
     """All names that a file binds anywhere, but for those of imports."""
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             found.add(node.id)
         elif isinstance(node, ast.arg):

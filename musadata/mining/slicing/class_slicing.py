@@ -124,14 +124,6 @@ def _nothing(nodes: tuple[ast.AST, ...]) -> list[Definition]:
     return []
 
 
-def _bound_inside(nodes: tuple[ast.AST, ...]) -> frozenset[str]:
-    """Names that functions in these nodes bind: nothing that they use may be called so."""
-    functions = [item for node in nodes for item in ast.walk(node) if isinstance(item, ast.FunctionDef)]
-    names = [item for function in functions for item in ast.walk(function) if isinstance(item, ast.Name)]
-    stored = {item.id for item in names if isinstance(item.ctx, ast.Store)}
-    return frozenset(stored | {item.arg for function in functions for item in function.args.args})
-
-
 def _code_lines(node: ast.stmt, first: int, last: int) -> int:
     """The lines of a statement without the docstring of a function, which no reference has."""
     body = node.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else []
@@ -295,10 +287,9 @@ class _Cut:
             raise Unsliceable("slice_too_large", f"more than {MAX_LINES} lines")
         uses = self._resolver.uses(piece.definition.module, nodes)
         self._attributes |= uses.attributes
-        bound = _bound_inside(nodes)
         for use in uses.names:
             if use.meaning is not None:
-                written = self._write(piece, use, use.meaning, bound)
+                written = self._write(piece, use, use.meaning, uses.bound)
                 if written != use.prefix:
                     piece.renames[use.prefix] = written
             elif any(use.root in member.names for member in piece.members):

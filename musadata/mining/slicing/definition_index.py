@@ -4,6 +4,7 @@ import ast
 import re
 import sys
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
@@ -83,14 +84,11 @@ class PackageIndex:
             self._cache.move_to_end(name)
             return self._cache[name]
         path = self._path(name)
-        parsed: ParsedModule | None = None
         if path is not None:
-            try:
-                parsed = self.parse(path)
-            except UNPARSABLE:
-                parsed = None
-        self._remember(name, parsed)
-        return parsed
+            with suppress(*UNPARSABLE):
+                return self.parse(path)
+        self._remember(name, None)
+        return None
 
     def parse(self, path: str) -> ParsedModule:
         """Parse one file of the tree.
@@ -133,6 +131,7 @@ class PackageIndex:
             self._added.popitem(last=False)
 
     def _remember(self, name: str, parsed: ParsedModule | None) -> None:
+        """`name` is not in the cache, or as a module that cannot be parsed."""
         self._cache[name] = parsed
         self._cached += len(parsed.text) if parsed else 100
         while self._cached > MAX_CACHED and len(self._cache) > 8:

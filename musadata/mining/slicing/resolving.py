@@ -51,10 +51,11 @@ class Use:
 
 @dataclass(frozen=True)
 class Uses:
-    """Everything that a piece of code refers to."""
+    """Everything that a piece of code refers to. `bound`: names that its functions bind."""
 
     names: tuple[Use, ...]
     attributes: frozenset[str]
+    bound: frozenset[str]
 
 
 class Resolver:
@@ -111,7 +112,7 @@ class Resolver:
         found = usage(nodes, module.flags, module.einops)
         hard = found.hard
         names = tuple(self._use(module, chain, chain.partition(".")[0] in hard) for chain in sorted(found.chains))
-        return Uses(names, found.attributes)
+        return Uses(names, found.attributes, _bound_inside(nodes))
 
     def _use(self, module: ParsedModule, chain: str, hard: bool) -> Use:
         meaning, length = follow_chain(self.index, module, chain)
@@ -166,6 +167,14 @@ class Resolver:
             if isinstance(found, Definition) and found.key == definition.key:
                 return External(place, name)
         return None
+
+
+def _bound_inside(nodes: tuple[ast.AST, ...]) -> frozenset[str]:
+    """Names that functions in these nodes bind: nothing that they use may be called so."""
+    functions = [item for node in nodes for item in ast.walk(node) if isinstance(item, ast.FunctionDef)]
+    names = [item for function in functions for item in ast.walk(function) if isinstance(item, ast.Name)]
+    stored = {item.id for item in names if isinstance(item.ctx, ast.Store)}
+    return frozenset(stored | {item.arg for function in functions for item in function.args.args})
 
 
 def _known(memory: dict[K, V], key: K, compute: Callable[[], V]) -> V:

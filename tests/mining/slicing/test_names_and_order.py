@@ -81,6 +81,26 @@ def test_a_module_that_is_in_no_file_is_known_however_many_files_were_read():
     assert index.member("made", "X") is not None
 
 
+class CountingTree(MemoryTree):
+    reads = 0
+
+    def read(self, path):
+        self.reads += 1
+        return super().read(path)
+
+
+def test_files_are_parsed_once_however_many_were_before_if_they_are_small_together():
+    small = {f"small{number}.py": b"X = 1\n" for number in range(20)}
+    tree = CountingTree({f"big{number}.py": b"#" * 1_000_000 for number in range(9)} | small)
+    index = PackageIndex(tree)
+    for number in range(9):
+        index.module(f"big{number}")
+    for _ in range(2):
+        for number in range(20):
+            assert index.module(f"small{number}") is index.parse(f"small{number}.py")
+    assert tree.reads == 9 + 20
+
+
 USER = "from torch import nn\nfrom {place} import scaled\n\nclass Net(nn.Module):\n    def forward(self, x):\n"
 USER += "        return scaled(x)\n"
 SCALED = b"def scaled(x):\n    return x * 3\n"
