@@ -129,6 +129,11 @@ FILTERS = {
         reference("return F.relu(x), self.table * 2", "self.register_buffer('table', torch.randn(7))"),
         reference("return F.relu(x), self.table * x.sum()", "self.register_buffer('table', torch.randn(7))"),
     ),
+    "nearly constant output": (
+        "constant_output",
+        reference("return 0.001 * F.relu(x) + self.table", "self.register_buffer('table', torch.randn(33))"),
+        reference("return F.relu(x) + self.table", "self.register_buffer('table', torch.randn(33))"),
+    ),
     "parameter": (
         "ignores_parameter",
         reference("return F.relu(x)", "self.f = nn.Linear(33, 4)"),

@@ -93,7 +93,9 @@ def _give_numbers(attempt: Attempt, line: str, known: Parameters, operands: Sequ
     tested = re.compile(r"(?:\bif|while|not|and|or)\s+(?!not\b)(\w+)\b(?!\s*[.\[(])")
     for place, name in sorted(read, key=lambda item: item[1] not in tested.findall(line)):
         compared = re.findall(rf"\b{name}\s*[=<>!]=?\s*(\d+)", line)
-        for text in dict.fromkeys([*compared, *NUMBERS]) if attempt.draws[place].kind != "literal" else ():
+        is_flag = re.search(rf"\b(?:if|while|not|and|or) {name}\s*(?::|\)|$|\b(?:and|or|else)\b)", line)
+        texts = dict.fromkeys([*compared, *(("True",) if is_flag else ()), *NUMBERS])
+        for text in texts if attempt.draws[place].kind != "literal" else ():
             drawn = Draw("literal", literal=text, dtype="")
             yield replace(attempt, draws=(*attempt.draws[:place], drawn, *attempt.draws[place + 1 :]))
 
