@@ -331,9 +331,11 @@ def _try_family(
             if found is not None:
                 return found
         for rank, other in enumerate(repair(attempt, result.error, result.line, known, result.operands)):
+            if len(repaired) >= MAX_REPAIRED:
+                break
             useless = _is_degenerate(other) or runner.is_refused(other.init)
             fitting = with_init(attempt, other.init) if result.stage == "init" else other
-            if fitting not in tried and len(repaired) < MAX_REPAIRED and not useless:
+            if fitting not in tried and not useless:
                 repaired.push(fitting, result, rank)
     return None
 

@@ -199,7 +199,7 @@ class AttemptRunner:
         """The module for these arguments, new or unchanged since construction; `parameters` is -1 for a lazy module."""
         if init in self._kept:
             return self._kept.pop(init)
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)  # `torch.manual_seed` spends a millisecond on devices
         random.seed(0)
         np.random.seed(0)
         with bounded_size():

@@ -125,6 +125,8 @@ def with_init(attempt: Attempt, init: tuple[str, ...]) -> Attempt:
     pairs = [(old, new) for old, new in zip(attempt.init, init, strict=False) if old.isdigit() and new.isdigit()]
     kept = {old for old, new in pairs if old == new}
     wider = {int(old): int(new) for old, new in pairs if old not in kept and int(old) >= SMALLEST_WIDTH}
+    if not wider:
+        return replace(attempt, init=init)
     shapes = [(*draw.shape[:1], *(wider.get(size, size) for size in draw.shape[1:])) for draw in attempt.draws]
     draws = tuple(replace(draw, shape=shape) for draw, shape in zip(attempt.draws, shapes, strict=True))
     return replace(attempt, init=init, draws=draws)

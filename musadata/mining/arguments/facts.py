@@ -87,16 +87,16 @@ def find_facts(source: str, hints: Mapping[str, Any], owner: str) -> Facts:
         hints: see `musadata.mining.slicing.hints.constructor_hints`.
         owner: the class whose constructor is called.
     """
-    tree = ast.parse(source)
-    attributes, keys = _reads(tree)
+    nodes = list(ast.walk(ast.parse(source)))
+    attributes, keys = _reads(nodes)
     parts = set()
-    for name, part in _parts_of_configurations(tree):
+    for name, part in _parts_of_configurations(nodes):
         parts.add(part)
         for table in (attributes, keys):
             if name in table:
                 table.setdefault(part, {}).update(table[name])
     known = hints.get(owner, {})
-    lengths, called_parameters, applied = _uses_of_parameters(tree)
+    lengths, called_parameters, applied = _uses_of_parameters(nodes)
     options = find_options(source)
     return Facts(
         options,
@@ -108,24 +108,24 @@ def find_facts(source: str, hints: Mapping[str, Any], owner: str) -> Facts:
         called_parameters,
         frozenset(parts),
         applied,
-        _optional(tree),
-        frozenset(_wrapping(tree)),
+        _optional(nodes),
+        frozenset(_wrapping(nodes)),
         len(re.findall(r"Conv2d\b", source)) > len(re.findall(r"Linear\b", source)),
         max((int(found) for found in REDUCTION.findall(source)), default=1),
         hints.get("", {}).get("settings", {}),
-        {_last(node.iter): options[_last(node.target)] for node in _loops(tree) if _last(node.target) in options},
+        {_last(node.iter): options[_last(node.target)] for node in _loops(nodes) if _last(node.target) in options},
     )
 
 
 Table = dict[str, dict[str, None]]  # names -> what is read from them, in the order of the text
 
 
-def _reads(tree: ast.Module) -> tuple[Table, Table]:
+def _reads(nodes: list[ast.AST]) -> tuple[Table, Table]:
     """The attributes and the string keys that the code reads."""
     attributes: Table = {}
     keys: Table = {}
-    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    for node in ast.walk(tree):
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
             name = _last(node.value)
             if name not in ("", "self") and id(node) not in called and not node.attr.startswith("__"):
@@ -144,9 +144,9 @@ def _add_key(keys: Table, holder: ast.expr, *key: ast.expr) -> None:
         keys.setdefault(_last(holder), {})[key[0].value] = None
 
 
-def _parts_of_configurations(tree: ast.Module) -> Iterator[tuple[str, str]]:
+def _parts_of_configurations(nodes: list[ast.AST]) -> Iterator[tuple[str, str]]:
     """Names that hold a configuration or a part of one, and what the part is called where it is read."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
             name, part = _last(node.targets[0]), _last(node.value)
             if name and part and (CONFIGS.match(name) or CONFIGS.match(_root(node.value))):
@@ -168,7 +168,7 @@ def _root(node: ast.expr) -> str:
     return getattr(node, "id", "")
 
 
-def _uses_of_parameters(tree: ast.Module) -> tuple[dict[str, int], dict[str, int], frozenset[str]]:
+def _uses_of_parameters(nodes: list[ast.AST]) -> tuple[dict[str, int], dict[str, int], frozenset[str]]:
     """Constructors' parameters, and what is read from a configuration, that are sequences or are called.
 
     The first dictionary has their lengths, the second the numbers of arguments of those that the constructor calls,
@@ -178,7 +178,7 @@ def _uses_of_parameters(tree: ast.Module) -> tuple[dict[str, int], dict[str, int
     lengths: dict[str, int] = {}
     called: dict[str, int] = {}
     applied: set[str] = set()
-    for owner in [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]:
+    for owner in [node for node in nodes if isinstance(node, ast.ClassDef)]:
         methods = [item for item in owner.body if isinstance(item, ast.FunctionDef)]
         constructor = next((item for item in methods if item.name == "__init__"), None)
         if constructor is None:
@@ -200,27 +200,27 @@ def _uses_of_parameters(tree: ast.Module) -> tuple[dict[str, int], dict[str, int
     return lengths, called, frozenset(applied)
 
 
-def _optional(tree: ast.Module) -> frozenset[str]:
+def _optional(nodes: list[ast.AST]) -> frozenset[str]:
     """Names, also of items of configurations, that the code compares with None, but for a method's own defaults."""
     found: set[str] = set()
-    own = {id(node): names for function in ast.walk(tree) for node, names in _compared(function)}
-    for node in ast.walk(tree):
+    own = {id(node): names for function in nodes for node, names in _compared(function)}
+    for node in nodes:
         if isinstance(node, ast.Compare) and _is_none(node.comparators[0]):
             name = _key(node.left) or _last(node.left)
             found |= {name} - own.get(id(node), set())
     return frozenset(found)
 
 
-def _loops(tree: ast.Module) -> Iterator[ast.For | ast.comprehension]:
+def _loops(nodes: list[ast.AST]) -> Iterator[ast.For | ast.comprehension]:
     """Loops over what a name holds."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.iter, (ast.Name, ast.Attribute)):
             yield node
 
 
-def _wrapping(tree: ast.Module) -> Iterator[str]:
+def _wrapping(nodes: list[ast.AST]) -> Iterator[str]:
     """Names of what is called with nothing but a layer of torch that is made in place."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1:
             layer = node.args[0]
             if not node.keywords and isinstance(layer, ast.Call) and LAYER.match(ast.unparse(layer.func)):

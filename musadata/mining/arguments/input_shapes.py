@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from musadata.mining.arguments.attempts import Draw, integers
 from musadata.mining.reading.viewed_inputs import viewed_inputs
@@ -214,6 +215,7 @@ def draw_input(name: str, shape: tuple[int, ...], source: str) -> Draw:
     return Draw("rand" if MASK_NAMES.search(lowered) or between else "randn", shape[: _stated_rank(name, source)])
 
 
+@lru_cache(maxsize=64)
 def _stated_rank(name: str, source: str) -> int | None:
     """How many dimensions an input has that gets others behind them: one for each row in `x[:, None, None, None]`."""
     indexed = re.search(rf"\b{name}\[(:(?:, :)*)(?:, None){{2,}}\]", source)
@@ -236,6 +238,7 @@ def _with_classes(required: list[inspect.Parameter], classes: list[bool], width:
     )
 
 
+@lru_cache(maxsize=64)
 def _gets_dimensions(name: str, source: str) -> bool:
     """Whether the code makes four dimensions of an input with two: one flag of each token, for all heads and rows."""
     indexed = rf"\b{name}\[:, None, None(?:, :)?\]"
