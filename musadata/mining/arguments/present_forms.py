@@ -156,7 +156,8 @@ def _counts(tree: ast.Module, source: str, line: int) -> Iterator[Edit]:
 def _divided(tree: ast.Module, source: str, calls: list[ast.Call]) -> Iterator[Edit]:
     """Quotients among the arguments of calls, and in what their variables are bound to, as whole numbers."""
     given = [item for node in calls for item in (*node.args, *(keyword.value for keyword in node.keywords))]
-    names = {node.id for item in given for node in ast.walk(item) if isinstance(node, ast.Name)}
+    named = [node for item in given for node in ast.walk(item) if isinstance(node, (ast.Name, ast.Attribute))]
+    names = {_text(source, node) for node in named}
     assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
     values = [node.value for node in assigned if names & {_text(source, target) for target in node.targets}]
     for node in dict.fromkeys(inner for item in (*given, *values) for inner in _terms(item)):
@@ -281,7 +282,8 @@ FORMS: dict[str, Callable[[ast.Module, str, int], Iterator[Edit]]] = {
     r"tensors used as indices must be": _quotients,
     r"slice indices must be integers": _bounds,
     r"of ints, ?but (got|found element of type) float|'float' object cannot be interpreted as an integer": _counts,
-    r"must be int(eger)?, not float|\bgot .*\bfloat\b.*(?:int|size)|empty\(\) received an invalid.*float": _counts,
+    r"must be (int(eger)?|tuple of ints), not float|\bgot .*\bfloat\b.*(?:int|size)": _counts,
+    r"(?s)(empty|conv\w*)\(\) received an invalid.*[( !]float": _counts,
     r"module name can.{1,2}t contain": _names_of_parts,
     r"has no attribute 'asscalar'": _scalars,
     r"'(map|zip|filter|range|dict_keys|dict_values|dict_items)' object (is not subscriptable|has no len)": _lists,

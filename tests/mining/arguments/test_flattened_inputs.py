@@ -58,6 +58,13 @@ def test_a_width_that_is_named_like_a_share_is_a_whole_number():
     assert "reason" not in search(body)
 
 
+def test_scales_of_a_configuration_that_channels_follow_are_whole_numbers():
+    layer = "        self.c = nn.Conv2d(3, args.scale[0] ** 2 * 3, 3)\n        self.by = args.res_scale"
+    body = module(layer, "        return F.pixel_shuffle(self.c(x) * self.by, 2)", ", args")
+    found = search(f"import torch.nn.functional as F\n{body}")
+    assert "scale=(2, 2)" in found["init"][0] and "res_scale=0.5" in found["init"][0]
+
+
 DERIVED = {
     "groups of a quarter": (
         "self.a, self.n = nn.Conv2d(3, context // 4, 1), nn.GroupNorm(8, context // 4)",

@@ -127,6 +127,14 @@ def test_widths_of_layers_were_quotients_of_integers(made):
     assert model.share == 0.5
 
 
+def test_paddings_were_quotients_of_integers():
+    constructor = "        self.share = 8 / 16\n        self.padding = (5 - 1) / 2\n"
+    constructor += "        self.conv = nn.Conv2d(3, 4, 5, 1, self.padding)"
+    _, model, _ = mined(constructor, "        return self.conv(x) * self.share")
+    assert model.conv.padding == (2, 2)
+    assert model.share == 0.5
+
+
 @pytest.mark.parametrize(
     ("forward", "told"),
     [

@@ -30,6 +30,7 @@ WANTS_SHARES = re.compile(
     r"|values <0|>= 0 && \w+ <= 1",
     re.I,
 )
+SHARES = re.compile(r"0\.\d+|\((0\.\d+,? ?)+\)")
 ABSENT_FIELD = re.compile(r"SimpleNamespace' object has no attribute '(\w+)'")
 ABSENT_KEY = re.compile(r"^KeyError: '(\w+)'")
 DIVIDE = re.compile(r"divisible|invalid for input of size|must be a multiple|%")
@@ -139,10 +140,19 @@ def _variants(attempt: Attempt, error: str, line: str, known: Parameters, operan
 
 
 def _whole_channels(attempt: Attempt, error: str) -> Iterator[Attempt]:
-    """A width in place of a share, by whose name nobody could tell that a convolution takes it for channels."""
-    for place, text in enumerate(attempt.init):
-        if "channels must be divisible by groups" in error and re.fullmatch(r"0\.\d+", text):
-            yield replace(attempt, init=(*attempt.init[:place], "24", *attempt.init[place + 1 :]))
+    """A whole number in place of a share, by whose name nobody could tell that a convolution's channels follow it."""
+    for place, text in enumerate(attempt.init) if "channels must be divisible by groups" in error else ():
+        for other in _whole(text):
+            yield replace(attempt, init=(*attempt.init[:place], other, *attempt.init[place + 1 :]))
+
+
+def _whole(text: str) -> Iterator[str]:
+    """A width for a share, scales of an image for several, and a configuration with one of these: several first."""
+    if SHARES.fullmatch(text):
+        yield re.sub(r"0\.\d+", "2", text) if text.startswith("(") else "24"
+    fields = fields_of(text)
+    for name in sorted(fields, key=lambda name: not fields[name].startswith("(")):
+        yield from (configuration(text, {**fields, name: other}) for other in _whole(fields[name]))
 
 
 def _choose_stated(attempt: Attempt, error: str) -> Iterator[Attempt]:
