@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 _DYNAMO = "torch._dynamo"
@@ -22,6 +23,17 @@ class DispatchMode(TorchDispatchMode):
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         return False
+
+
+def check_without_compiler() -> None:
+    """Let PyTorch check plain conditions, as unpooling does, without the compiler's symbols: a second to import."""
+    check = torch._check_with
+
+    def checked(error: type[BaseException], condition: Any, message: Any) -> None:
+        if condition is not True:
+            check(error, condition, message)
+
+    torch._check_with = checked  # type: ignore[assignment]
 
 
 class _StandIn(ModuleType):

@@ -24,6 +24,19 @@ with without_dynamo():
         assert hasattr(sys.modules["torch._dynamo"], "optimize")
 print(torch.compile(lambda x: x + 1, backend="eager")(torch.zeros(2)).sum().item(), first > 0)
 """
+CHECKED = """
+import sys
+import torch
+from musadata.dispatch import check_without_compiler
+
+check_without_compiler()
+torch.nn.functional.max_unpool2d(torch.ones(1, 1, 1, 1), torch.zeros(1, 1, 1, 1, dtype=torch.long), 2)
+print("torch.fx.experimental.symbolic_shapes" in sys.modules)
+try:
+    torch._check(False)
+except RuntimeError:
+    print("refused")
+"""
 
 
 def run(script):
@@ -36,3 +49,7 @@ def test_operators_are_decomposed_without_the_compiler():
 
 def test_who_needs_the_compiler_gets_it():
     assert run(USED)[0] == "2.0 True"
+
+
+def test_plain_conditions_are_checked_without_the_compiler():
+    assert run(CHECKED)[:2] == ["False", "refused"]

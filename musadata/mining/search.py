@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 
+from musadata.dispatch import check_without_compiler
 from musadata.mining.arguments.absent_packages import AbsentPackage
-from musadata.mining.arguments.attempt_execution import AttemptRunner, Result
+from musadata.mining.arguments.attempt_execution import TRANSIENT, AttemptRunner, Result
 from musadata.mining.arguments.attempts import Attempt, shrunk, with_fewer_rows, with_init
 from musadata.mining.arguments.branch_scales import open_branches
 from musadata.mining.arguments.documented_inputs import documented_inputs
@@ -33,7 +34,7 @@ from musadata.mining.loss_reasons import loss_reason
 from musadata.mining.pruning.proving import Pruned, prune_and_prove
 from musadata.mining.slicing.given_arguments import given_in_subclass, names_definitions
 from musadata.mining.slicing.imports import without_absent_decorators, without_imports
-from musadata.mining.unrun_statements import mostly_unrun
+from musadata.mining.unrun_statements import mostly_unrun, watched_lines
 
 MAX_TRIES = 240  # per module
 WARM_UP_MODULE = Path(__file__).with_name("warm_up_module.txt")
@@ -116,11 +117,13 @@ def _search_and_prune(
         pruned = _pruned(source, attempt, class_name) if attempt is not None else None
     if pruned is None:
         return found
-    result = _run(pruned.source, pruned.attempt)
-    if result.ok:
-        kept = without_imports(pruned.source)
-        definitions = kept if kept == pruned.source or _runs(kept, pruned.attempt) else pruned.source
-        unrun = mostly_unrun(definitions, pruned.attempt)
+    for definitions in dict.fromkeys((without_imports(pruned.source), pruned.source)):
+        seen: set[int] = set()
+        with watched_lines(TRANSIENT, seen):
+            result = _run(definitions, pruned.attempt)
+        if not result.ok:
+            continue
+        unrun = mostly_unrun(definitions, pruned.attempt, seen)
         if unrun:
             return {"reason": "mostly_unrun", "detail": unrun}
         if result.mixed:
@@ -390,5 +393,6 @@ def warm_up() -> None:
 
     For the `setup` of a sandbox.
     """
+    check_without_compiler()
     with torch.random.fork_rng(devices=[]):
         search_and_prune(WARM_UP_MODULE.read_text(encoding="utf-8"), "Model", [], "")

@@ -2,7 +2,8 @@
 
 import ast
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -31,29 +32,37 @@ def watch_lines(file: str, seen: set[int]) -> Callable[[FrameType, str, Any], An
     return trace
 
 
-def mostly_unrun(source: str, attempt: Attempt) -> str:
-    """What to tell about a reference of which too much never runs; "" if it is fine."""
-    lines = statement_lines(source)
-    seen: set[int] = set()
-    trace = watch_lines(FILE, seen)
-    for training in (False, True):  # what runs in one mode alone is run
-        is_complete = _run(source, attempt, trace, training)
-        unrun = len(lines - seen)
-        if not is_complete or unrun <= MOST_UNRUN * len(lines):
-            return ""
-    return f"{unrun} of {len(lines)} statements never run"
-
-
-def _run(source: str, attempt: Attempt, trace: Any, training: bool) -> bool:
-    """Whether one call comes to its end."""
+@contextmanager
+def watched_lines(file: str, seen: set[int]) -> Iterator[None]:
+    """Inside, the lines of `file` that run are added to `seen`."""
     before = sys.gettrace()
-    sys.settrace(trace)
+    sys.settrace(watch_lines(file, seen))
     try:
-        return behaviour(source, attempt, [attempt], training=training).runs[0] is not None
-    except Exception:  # mined code may do anything
-        return False
+        yield
     finally:
         sys.settrace(before)
+
+
+def mostly_unrun(source: str, attempt: Attempt, trained: set[int]) -> str:
+    """What to tell about a reference of which too much never runs; "" if it is fine.
+
+    `trained`: the lines that run in training mode; what runs in one mode alone is run.
+    """
+    lines = statement_lines(source)
+    seen = set(trained)
+    if len(lines - seen) > MOST_UNRUN * len(lines) and not _runs(source, attempt, seen):
+        return ""
+    unrun = len(lines - seen)
+    return f"{unrun} of {len(lines)} statements never run" if unrun > MOST_UNRUN * len(lines) else ""
+
+
+def _runs(source: str, attempt: Attempt, seen: set[int]) -> bool:
+    """Whether one call in evaluation mode comes to its end; adds its lines to `seen`."""
+    try:
+        with watched_lines(FILE, seen):
+            return behaviour(source, attempt, [attempt]).runs[0] is not None
+    except Exception:  # mined code may do anything
+        return False
 
 
 def _counts(node: ast.stmt) -> bool:

@@ -249,8 +249,6 @@ def behaviour(
     sets: Sequence[Attempt],
     log: Log | None = None,
     prepare: Callable[[dict[str, Any]], None] | None = None,
-    *,
-    training: bool = False,
 ) -> Behaviour:
     """Construct a reference and run it on every set of inputs.
 
@@ -265,8 +263,7 @@ def behaviour(
             prepare(space)
         _seed(0)
         model = space["Model"](*[eval(text, {**HELPERS, **space}) for text in attempt.init])
-        if not training:
-            model.eval()  # not what it returns, which need not be the model
+        model.eval()  # not what it returns, which need not be the model
         if log is not None:
             log.constructed(model)
         runs = [_run(model, one, space, record=not number) for number, one in enumerate(sets)]
