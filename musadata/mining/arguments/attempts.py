@@ -150,9 +150,10 @@ def with_integers(text: str, values: list[int]) -> str:
     """The expression with its whole numbers replaced by the first ones of `values`, which are removed from the list."""
     constants = _integers(text)
     fresh = [values.pop(0) for _ in constants]
+    made = text.encode()  # in which the places count bytes
     for (_, start, end), value in reversed(list(zip(constants, fresh, strict=True))):
-        text = text[:start] + str(value) + text[end:]
-    return text
+        made = made[:start] + str(value).encode() + made[end:]
+    return made.decode()
 
 
 def fields_of(text: str) -> dict[str, str]:

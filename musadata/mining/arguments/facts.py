@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from musadata.mining.arguments.annotations import Kind, read_annotation
+from musadata.mining.reading.dotted_names import dotted_name
 from musadata.mining.reading.options import Values, find_options
 from musadata.mining.slicing.configuration_classes import CONFIGS
 
@@ -113,7 +114,8 @@ def find_facts(source: str, hints: Mapping[str, Any], owner: str) -> Facts:
         len(re.findall(r"Conv2d\b", source)) > len(re.findall(r"Linear\b", source)),
         max((int(found) for found in REDUCTION.findall(source)), default=1),
         hints.get("", {}).get("settings", {}),
-        {_last(node.iter): options[_last(node.target)] for node in _loops(nodes) if _last(node.target) in options},
+        {_last(node.iter): options[_last(node.target)] for node in _loops(nodes) if _last(node.target) in options}
+        | dict(_looked_up(nodes, keys)),
     )
 
 
@@ -124,6 +126,7 @@ def _reads(nodes: list[ast.AST]) -> tuple[Table, Table]:
     """The attributes and the string keys that the code reads."""
     attributes: Table = {}
     keys: Table = {}
+    texts = dict(_constants(nodes))
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
@@ -131,17 +134,30 @@ def _reads(nodes: list[ast.AST]) -> tuple[Table, Table]:
             if name not in ("", "self") and id(node) not in called and not node.attr.startswith("__"):
                 attributes.setdefault(name, {})[node.attr] = None
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
-            _add_key(keys, node.value, node.slice)
+            _add_key(keys, texts, node.value, node.slice)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
-            _add_key(keys, node.func.value, *node.args[:1])
+            _add_key(keys, texts, node.func.value, *node.args[:1])
         elif isinstance(node, ast.Call) and _last(node.func) in ("getattr", "hasattr") and _key(node):
             attributes.setdefault(_last(node.args[0]), {})  # an object that may lack it
     return attributes, keys
 
 
-def _add_key(keys: Table, holder: ast.expr, *key: ast.expr) -> None:
-    if key and isinstance(key[0], ast.Constant) and isinstance(key[0].value, str):
-        keys.setdefault(_last(holder), {})[key[0].value] = None
+def _constants(nodes: list[ast.AST]) -> Iterator[tuple[str, str]]:
+    """Names of the file and of its classes that are strings: `PAD`, `Tokens.PAD`."""
+    for owner in [node for node in nodes if isinstance(node, (ast.Module, ast.ClassDef))]:
+        prefix = f"{owner.name}." if isinstance(owner, ast.ClassDef) else ""
+        for node in owner.body:
+            value = node.value if isinstance(node, ast.Assign) else None
+            if isinstance(node, ast.Assign) and isinstance(value, ast.Constant) and isinstance(value.value, str):
+                for target in node.targets:
+                    yield prefix + _last(target), value.value
+
+
+def _add_key(keys: Table, texts: Mapping[str, str], holder: ast.expr, *key: ast.expr) -> None:
+    if key:
+        text = key[0].value if isinstance(key[0], ast.Constant) else texts.get(dotted_name(key[0]))
+        if isinstance(text, str):
+            keys.setdefault(_last(holder), {})[text] = None
 
 
 def _parts_of_configurations(nodes: list[ast.AST]) -> Iterator[tuple[str, str]]:
@@ -216,6 +232,17 @@ def _loops(nodes: list[ast.AST]) -> Iterator[ast.For | ast.comprehension]:
     for node in nodes:
         if isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.iter, (ast.Name, ast.Attribute)):
             yield node
+
+
+def _looked_up(nodes: list[ast.AST], keys: Table) -> Iterator[tuple[str, Values]]:
+    """What loops run over to look its items up in a table: the keys of the table that the code knows."""
+    for owner in [node for node in nodes if isinstance(node, (ast.For, ast.ListComp))]:
+        loop = owner if isinstance(owner, ast.For) else owner.generators[0]
+        read = [node for node in ast.walk(owner) if isinstance(node, ast.Subscript)]
+        for node in read:
+            is_item = isinstance(node.slice, ast.Name) and node.slice.id == _last(loop.target)
+            if is_item and _last(loop.iter) and keys.get(_last(node.value)):
+                yield _last(loop.iter), tuple(keys[_last(node.value)])
 
 
 def _wrapping(nodes: list[ast.AST]) -> Iterator[str]:

@@ -24,6 +24,9 @@ RULES: dict[str, str | list[str]] = yaml.safe_load(Path(__file__).with_name("gue
 MODULES = re.compile(
     r"^(module|model|block|layer|fn|net|encoder|decoder|backbone|head|body|func|function|main|inner|m|f)$"
 )
+# Names of all words of a language, or of all classes; and a word that stands for none, by which its number is found.
+WORDS = re.compile(r"(^|_)(vocab(ulary)?|[is]to[is]|words?|tokens|symbols|chars|alphabet|classes|labels)$|[a-z]2[a-z]")
+MARK = re.compile(r"[<\[]/?\w+[>\]]")
 WRAPPER = "nn.utils.weight_norm"  # what takes a layer and returns it
 MODULE_TEXTS = ("nn.Identity()", "nn.Linear(24, 24)", "nn.ReLU()")
 ACTIVATIONS = ("nn.GELU", "nn.ReLU")
@@ -37,8 +40,10 @@ def guess_arguments(signature: inspect.Signature, facts: Facts) -> Iterator[tupl
     if modest:
         yield modest
     yield tuple(guess_value(item, 0, facts) for item in required)
-    if told.settings:
-        yield tuple(guess_value(item, 0, told) for item in required)
+    chosen = {name: text for name, text in told.settings.items() if not text[:1].isdigit()}  # without large sizes
+    for settings in (chosen, told.settings):
+        if settings:
+            yield tuple(guess_value(item, 0, replace(facts, settings=settings)) for item in required)
     if required:
         yield tuple(guess_value(item, 1, facts) for item in required)
         yield tuple(guess_value(item, 2, facts) for item in required)
@@ -123,6 +128,8 @@ def _guess_value(parameter: inspect.Parameter, variant: int, facts: Facts, depth
         made = by_name.partition("(")[0]
         norm = "nn.BatchNorm2d" if facts.convolves else "nn.LayerNorm"
         return made if made.startswith("nn.") else ("nn.ReLU", norm, "nn.Linear")[min(2, facts.called[name])]
+    if name in facts.lengths and not kind.is_known and WORDS.search(name):
+        return f"range({WIDTH})"  # whose number is all that most code asks for
     if name in facts.lengths and not kind.is_known and _literal(by_name) is not None:
         kind = Kind(length=min(8, max(2, facts.lengths[name])))
     return _fitted(by_name, kind, variant, name)
@@ -159,6 +166,8 @@ def guess_config(name: str, facts: Facts, depth: int, *, sure: bool = False, var
         items = [f"{item}={known.get(item) or _inner(item, facts, depth, variant)}" for item in reads]
         return f"SimpleNamespace({', '.join(items)})"
     keys = facts.keys.get(name, ())
+    if any(map(MARK.fullmatch, keys)) and name not in facts.applied:
+        return "{" + ", ".join(f"{item!r}: {number}" for number, item in enumerate(keys)) + "}"
     if depth < MAX_DEPTH and keys and (sure or len(keys) > 1 or CONFIGS.match(name) or name in facts.parts):
         items = [f"{item!r}: {facts.settings.get(item) or _inner(item, facts, depth, variant)}" for item in keys]
         return "{" + ", ".join(items) + "}"

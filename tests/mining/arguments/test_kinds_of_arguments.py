@@ -1,9 +1,12 @@
 """Arguments that must be another kind of thing: a layer that is taken apart, a dictionary, a list."""
 
+import re
+
 import pytest
 from test_argument_search import HEAD, run, search
 from test_evidence_of_errors import module
 
+from musadata.mining.arguments.attempts import with_integers
 from musadata.mining.arguments.input_shapes import draw_input
 from musadata.mining.search import search_and_prune
 
@@ -181,3 +184,64 @@ def test_a_flag_is_one_and_a_count_of_bits_is_small():
     assert found.get("inputs", ["", ""])[1] == "True", found
     steps = "        return torch.round(torch.sigmoid(x) * (2**self.n - 1)) / (2**self.n - 1)"
     assert search(module("        self.n = w_bits", steps, ", w_bits")).get("init") == ["4"]
+
+
+VOCABULARY = """
+class Tokens:
+    PAD = "<pad>"
+    START = "<sos>"
+
+
+"""
+
+
+def test_an_index_of_words_numbers_those_that_the_code_looks_up_and_a_list_of_words_has_many():
+    constructor = """
+        self.first = data.word2idx[Tokens.START]
+        self.embedding = nn.Embedding(len(data.idx2word), config["dim"], padding_idx=data.word2idx[Tokens.PAD])
+"""
+    forward = """
+        return self.embedding(x) + self.embedding(torch.full_like(x, self.first))
+"""
+    found = search(VOCABULARY + module(constructor, forward, ", config, data"))
+    assert "reason" not in found, found
+    _, data = found["init"]
+    assert "word2idx={'<sos>': 0, '<pad>': 1}" in data
+    assert int(re.search(r"idx2word=range\((\d+)\)", data)[1]) >= 16
+
+
+def test_a_configuration_takes_the_flags_of_the_tree_without_its_large_sizes():
+    constructor = """
+        self.directed = config["directed"]
+        assert self.directed is True
+        self.inner = nn.LSTM(config["dim"], config["hidden"], bidirectional=self.directed)
+        self.outer = nn.Linear(2 * config["hidden"], config["dim"])
+"""
+    forward = """
+        return self.outer(self.inner(x)[0])
+"""
+    settings = {"directed": "True", "dim": "4096", "hidden": "4096"}  # 240 million parameters
+    found = search_and_prune(
+        HEAD + module(constructor, forward, ", config"), "Model", [], "", {"": {"settings": settings}}
+    )
+    assert "reason" not in found, found
+    assert "4096" not in found["init"][0]
+
+
+def test_both_directions_of_an_encoder_are_joined_where_its_states_are_twice_as_many():
+    constructor = """
+        self.bidirectional = config["bidirectional"]
+        self.encoder = nn.GRU(config["dim"], config["hidden"], bidirectional=True, batch_first=True)
+        self.decoder = nn.GRU(config["dim"], config["hidden"], batch_first=True)
+"""
+    forward = """
+        state = self.encoder(x)[1]
+        return self.decoder(x, state[:1] + state[1:] if self.bidirectional else state)[0]
+"""
+    found = search(module(constructor, forward, ", config"))
+    assert "reason" not in found, found
+    assert "'bidirectional': True" in found["init"][0]
+
+
+def test_sizes_behind_a_word_of_another_script_are_replaced():
+    assert with_integers("{'．': 1, 'width': 24}", [2, 36]) == "{'．': 2, 'width': 36}"

@@ -22,6 +22,7 @@ SMALLEST_WIDTH = 16  # of the numbers in the code that are taken for widths
 MAX_WIDTHS = 3
 GROUPS = re.compile(r"num_channels \((\d+)\) must be divisible by num_groups \((\d+)\)")
 STATES = re.compile(r"Expected (?:hidden|cell)(?:\[\d\])? size \((\d+),.* got \[(\d+),")
+BOTH_WAYS = re.compile(r"(bi_?dir\w*(?:=|': ))False")
 NO_FEATURES = re.compile(r"cannot be multiplied \(\d+x\d+ and 0x")
 HALVED_WIDTH = 128  # can be halved four times, and leaves groups of eight
 SIDES = (32, 64)
@@ -62,6 +63,11 @@ def repair_derived(attempt: Attempt, error: str, known: Parameters) -> Iterator[
         yield from (_with_width(attempt, place, name, value - channels % -count) for place, name, value in parts)
     elif states:
         stated, others = int(states[1]), int(states[2])
+        if others == 2 * stated:  # an encoder whose both directions are joined where they are asked for
+            flagged = [(place, BOTH_WAYS.sub(r"\1True", text)) for place, text in enumerate(attempt.init)]
+            for place, text in flagged:
+                if text != attempt.init[place]:
+                    yield replace(attempt, init=(*attempt.init[:place], text, *attempt.init[place + 1 :]))
         counts = [slot for slot in slots if slot[2] == others]
         yield from (_with_width(attempt, place, name, stated) for place, name, _ in counts)
     else:
