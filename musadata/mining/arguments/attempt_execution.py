@@ -33,6 +33,7 @@ MAX_LINES = 6  # of a failing expression
 # A large module and a long call use up more tries: a clock must not decide what is found.
 PARAMETERS_PER_TRY = 1_000_000
 WORK_PER_TRY = 60_000_000
+PARAMETERS_PER_TENSOR = 5000  # which take as long as one of them to make: a network of many layers may be small
 TRIES_OF_OVERFLOW = 40
 MAX_KEPT = 64_000_000  # parameters of all modules kept for later attempts
 LAZY = (UninitializedParameter, UninitializedBuffer)
@@ -206,8 +207,9 @@ class AttemptRunner:
             model = self.space["Model"](*[self.value(text) for text in init])
         if any(isinstance(item, LAZY) for item in [*model.parameters(), *model.buffers()]):
             return Built(model, -1, torch.get_rng_state(), None)
-        parameters = sum(item.numel() for item in model.parameters())
-        self.tries += parameters // PARAMETERS_PER_TRY
+        sizes = [item.numel() for item in model.parameters()]
+        parameters = sum(sizes)
+        self.tries += (parameters + PARAMETERS_PER_TENSOR * len(sizes)) // PARAMETERS_PER_TRY
         return Built(model, parameters, torch.get_rng_state(), Snapshot(model))
 
     def _put_back(self, init: tuple[str, ...], built: Built) -> None:
