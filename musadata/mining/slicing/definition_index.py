@@ -143,7 +143,7 @@ class PackageIndex:
         return next((path for path in (f"{base}.py", f"{base}/__init__.py") if path in self._paths), None)
 
     def has_module(self, name: str) -> bool:
-        return self._path(name) is not None or name.replace(".", "/") in self._folders
+        return name in self._added or self._path(name) is not None or name.replace(".", "/") in self._folders
 
     def lacks(self, name: str) -> bool:
         """Whether a dotted name is of a package of the tree that has no such definition, as far as can be read."""

@@ -162,10 +162,14 @@ def _dictionaries(subject: _Subject) -> Iterator[_Attempt]:
 
 
 def _configured(subject: _Subject) -> Iterator[_Attempt]:
-    """Subclasses that fix arguments to configurations of the tree."""
+    """Subclasses that fix arguments to configurations of the tree, and take by itself what the class takes packed."""
+    index = subject.slicer.index
     fitting = subject.slicer.configurations.arguments(subject.module, subject.definition)
     made = configured(*subject.place, fitting, subject.constructions.mined)
-    yield from (_Attempt(variant, [example]) for variant, example in made)
+    for variant, example in made:
+        module = subject.slicer.module_of(variant)
+        unpacked = unpack_inputs(index, module, variant) if takes_list(index, variant) else ()
+        yield from (_Attempt(item, [example]) for item in (*unpacked, variant))
 
 
 def _settled(subject: _Subject) -> Iterator[_Attempt]:
@@ -213,7 +217,7 @@ WAYS = (
     _Way(_itself, after={""}, leads=True),
     _Way(_unpacked, after={"needs_structured_input"}, silent={"search_fails"}),
     _Way(_dictionaries, after=CONFIGURED, silent={"search_fails", "slice_too_large"}, leads=True, is_last=True),
-    _Way(_configured, after=CONFIGURED, leads=True),
+    _Way(_configured, after=CONFIGURED, silent={"search_fails"}, leads=True),
     _Way(_settled, after=CONFIGURED, silent={"search_fails"}, gives_arguments=True),
     _Way(_fitting, gives_arguments=True),
 )

@@ -23,6 +23,7 @@ OF_TENSORS |= {"real", "imag", "layout", "is_sparse", "names"}
 LACKING = re.compile(r"'Tensor' object has no attribute '(\w+)'")
 LIST_NAMES = re.compile(r"_?list$")
 LISTS = re.compile(r"(typing\.)?([Ll]ist|[Tt]uple|Sequence|Iterable)\b(?!.*\b(int|float|str)\b)")
+COPYING = frozenset({"dict", "defaultdict", "OrderedDict"})
 UNTYPED = frozenset({"len", "isinstance", "type", "print"})  # what may be called on anything
 
 
@@ -32,7 +33,8 @@ class _Uses:
 
     `names`: of the items, where it unpacks them. `handed_on`: to a module of its own, which may do so. `follows`:
     behind another argument, as states are. `places`: whose items it reads by number. `attributes`: those of an object
-    that it reads. `is_star`: all inputs by position. `is_open`: it reads how many items there are.
+    that it reads. `is_star`: all inputs by position. `is_open`: it reads how many items there are. `is_copied`: into a
+    dictionary.
     """
 
     names: tuple[str, ...] = ()
@@ -44,6 +46,7 @@ class _Uses:
     attributes: dict[str, None] = field(default_factory=dict)
     is_star: bool = False
     is_open: bool = False
+    is_copied: bool = False
     is_other: bool = False
 
 
@@ -75,6 +78,7 @@ def takes_list(index: PackageIndex, definition: Definition) -> bool:
         or LIST_NAMES.search(item.arg)
         or LISTS.match(_annotated(item))
         or _meets_layers(forward, item.arg)
+        or (found.is_copied and found.keys)
         for item, found in uses
         if _is_packed(found)
     )
@@ -219,6 +223,9 @@ def _uses(forward: ast.FunctionDef, name: str) -> _Uses:
                 known.update(held)
                 found.handed_on = True
                 found.follows = found.follows or held[0] is not node.args[0]
+            elif held and function in COPYING:
+                known.update(held)
+                found.is_copied = True
             elif held and function in ITERATING | UNTYPED:
                 known.update(held)
                 found.count = max(found.count, ITEMS if function in ITERATING else 0)
@@ -228,15 +235,25 @@ def _uses(forward: ast.FunctionDef, name: str) -> _Uses:
 
 
 def _until_rebound(forward: ast.FunctionDef, name: str) -> list[ast.stmt]:
-    """The statements up to the one that binds the name anew, as `x = x[0]` does."""
+    """The statements up to the one that binds the name anew, as `x = x[0]` does, to other things than a copy."""
     for place, statement in enumerate(forward.body):
-        if isinstance(statement, ast.Assign) and any(
-            _is_name(node, name) and not _is_read(node, name)
-            for target in statement.targets
-            for node in ast.walk(target)
+        if (
+            isinstance(statement, ast.Assign)
+            and not _is_copy(statement.value, name)
+            and any(
+                _is_name(node, name) and not _is_read(node, name)
+                for target in statement.targets
+                for node in ast.walk(target)
+            )
         ):
             return forward.body[: place + 1]
     return forward.body
+
+
+def _is_copy(node: ast.expr, name: str) -> bool:
+    """`defaultdict(lambda: None, batch)`, say."""
+    copies = isinstance(node, ast.Call) and getattr(node.func, "id", "") in COPYING
+    return copies and any(_is_name(item, name) for item in node.args)  # type: ignore[attr-defined]
 
 
 def _is_name(node: ast.AST, name: str) -> bool:

@@ -55,6 +55,33 @@ def test_each_item_is_an_argument(parameters, body, signature):
     assert float(run(text)["Model"]()(*values)) == (0.0 if "scale, x" in parameters else 4.0)
 
 
+@pytest.mark.parametrize("copied", ["dict(x)", "defaultdict(lambda: None, x)"])
+def test_a_dictionary_that_is_copied_is_packed(copied):
+    text = unpacked("x", f"from collections import defaultdict; x = {copied}; return x['a'] - x['b']")
+    assert "def forward(self, a, b)" in text
+    assert float(run(text)["Model"]()(torch.tensor(3.0), torch.tensor(1.0))) == 2.0
+
+
+def test_a_class_that_needs_a_configuration_may_take_its_inputs_packed():
+    files = {
+        "pkg/net.py": (
+            "from torch import nn\n\nclass NetConfig:\n    def __init__(self, width=8):\n        self.width = width\n\n"
+            "class Net(nn.Module):\n    def __init__(self, config):\n        super().__init__()\n"
+            "        if not isinstance(config, NetConfig):\n            raise ValueError('no NetConfig')\n"
+            "        self.fc = nn.Linear(config.width, 2)\n\n"
+            "    def forward(self, batch):\n        batch = dict(batch)\n"
+            "        return self.fc(batch['high'] - batch['low'])\n"
+        )
+    }
+    slicer = Slicer(PackageIndex(MemoryTree({path: text.encode() for path, text in files.items()})))
+    module = slicer.index.parse("pkg/net.py")
+    net = slicer.module_classes(module)[0]
+    made, _ = fix_arguments(slicer.index, module, net, Example(("NetConfig(4)",)), 0)
+    [packed] = unpack_inputs(slicer.index, slicer.module_of(made), made)
+    model, x = run(write_slice(slicer, packed)[0])["Model"](), torch.ones(3, 4)
+    assert torch.equal(model(x, x), model.fc(x - x))
+
+
 def test_a_name_that_is_bound_anew_is_packed_until_then():
     text = unpacked("x", "x, b = x['x'], x['b']; return x.relu() - b")
     assert float(run(text)["Model"]()(torch.tensor(3.0), torch.tensor(1.0))) == 2.0
