@@ -1,6 +1,7 @@
 """Loading a reference and building its model. The code is not trusted: call this inside `musadata.sandbox` only."""
 
 import linecache
+import pickle
 import random
 import sys
 from functools import cache
@@ -12,6 +13,7 @@ import torch
 
 PARTS = ("Model", "get_inputs", "get_init_inputs")
 _MODULE = "musadata_reference"
+_torch_state, _python_state, _numpy_state = torch.get_rng_state, random.getstate, np.random.get_state
 
 
 class BadReference(ValueError):
@@ -62,6 +64,11 @@ def set_seed(seed: int) -> None:
         torch.manual_seed(seed)
     else:  # `torch.manual_seed` formats the stack for each kind of device that is not there, a tenth of a trace
         torch.default_generator.manual_seed(seed)
+
+
+def random_state() -> tuple[object, ...]:
+    """The states of the global generators; another one shows that something has been drawn."""
+    return bytes(_torch_state().numpy()), _python_state(), pickle.dumps(_numpy_state())
 
 
 @cache

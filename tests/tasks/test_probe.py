@@ -64,6 +64,16 @@ FILTERS = {
         reference("return F.relu(x + self.s * torch.randn_like(x))", "self.s = nn.Parameter(torch.zeros(1))"),
         reference("return F.relu(x + self.s * torch.ones_like(x))", "self.s = nn.Parameter(torch.zeros(1))"),
     ),
+    "branch on a random number": (
+        "nondeterministic",
+        reference("return torch.tanh(x) if random.random() < 0.99 else x", top="import random"),
+        reference("return torch.tanh(x) if random.seed is not None else x", top="import random"),
+    ),
+    "random numbers of numpy": (
+        "nondeterministic",
+        reference("return torch.tanh(x) if np.random.rand() < 0.99 else x", top="import numpy as np"),
+        reference("return torch.tanh(x) if np.pi < 4 else x", top="import numpy as np"),
+    ),
     "random construction": (
         "nondeterministic",
         reference(
