@@ -28,6 +28,7 @@ _MOSTLY = 0.9
 _VANISHING = 1e-6  # of the largest input
 _JOINING = frozenset(
     {"cat", "stack", "unsqueeze", "squeeze", "expand", "view", "_unsafe_view", "alias", "_to_copy", "slice"}
+    | {"select", "unbind", "split", "split_with_sizes"}
 )
 _REBOUND = frozenset({"manual_seed"})  # torch._dynamo wraps it when somebody imports it
 

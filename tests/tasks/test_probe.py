@@ -39,6 +39,11 @@ FILTERS = {
         reference("return F.relu(x)", inputs="torch.randn(4, 33) @ torch.randn(33, 4)"),
     ),
     "run": ("does_not_run", reference("return x @ x"), reference("return x @ x.T")),
+    "parts joined": (
+        "only_joins",
+        reference("return torch.cat([x[i] for i in (3, 1, 2, 0)])"),
+        reference("return torch.cat([2 * x[i] for i in (3, 1, 2, 0)])"),
+    ),
     "device": (
         "other_device",
         reference("return x + torch.arange(33)"),
