@@ -54,6 +54,21 @@ FILTERS = {
         reference("return x * self.table", "self.table = torch.linspace(1, 2, 33)"),
         reference("return x * self.table", "self.register_buffer('table', torch.linspace(1, 2, 33))"),
     ),
+    "rows chosen on the CPU": (
+        "other_device",
+        reference("return F.relu(torch.index_select(x, 1, torch.linspace(0, 30, 7).long()))"),
+        reference("return F.relu(torch.index_select(x, 1, torch.linspace(0, 30, 7, device=x.device).long()))"),
+    ),
+    "rows of a table on the CPU": (
+        "other_device",
+        reference("return F.relu(x) + torch.ones(9, 33).index_select(0, torch.arange(4, device=x.device))"),
+        reference("return F.relu(x) + torch.ones(9, 33, device=x.device)[torch.arange(4)]"),
+    ),
+    "product with a matrix on the CPU": (
+        "other_device",
+        reference("return x @ torch.ones(33, 5)"),
+        reference("return x @ self.w", "self.w = nn.Parameter(torch.Tensor(33, 5).fill_(0.1))"),
+    ),
     "device of what depends on values": (
         "other_device",
         reference("return x + torch.zeros(4, 33).scatter_(1, x.argmax(1, keepdim=True).cpu(), 1.0)"),

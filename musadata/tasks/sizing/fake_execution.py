@@ -28,6 +28,11 @@ FLOPS_PER_SECOND = 67e12
 _FLOPS_PER_ELEMENT = 16  # measured on the emulator: 2.9 s for 0.5 M elements of a ReLU, 2.3 s for 8 M FLOPs
 _SCANS = frozenset({"cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"})
 TWO_DEVICES = re.compile(r"two different devices|on the same device|expected device|on device \w+, but")
+# Operators that may take a tensor on the CPU as well: copies, `x[indices]`, and the lengths of packed sequences.
+_MIXING = frozenset(
+    {"_to_copy", "copy", "copy_", "index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index"}
+    | {"_pack_padded_sequence", "_pad_packed_sequence", "lstm", "gru", "rnn_tanh", "rnn_relu"}
+)
 _READ_SCALAR = torch.ops.aten._local_scalar_dense.default
 
 logging.getLogger("torch._subclasses.fake_tensor").disabled = True  # reports every size that is refused
@@ -182,6 +187,19 @@ def shapes_only(with_devices: bool = False) -> Iterator[None]:
     finally:
         torch._C._set_mkldnn_enabled(onednn)
         torch.backends.mha.set_fastpath_enabled(fast)
+
+
+class OneDevice(DispatchMode):
+    """Refuses tensors of two devices in one operator. Some let one on the CPU pass beside one on the meta device, as
+    `index_select` does with its indices."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        devices = {one.device.type for one in tensors_in((args, kwargs or {})) if one.dim()}
+        if len(devices) > 1 and func.overloadpacket.__name__ not in _MIXING:
+            raise RuntimeError(
+                f"tensors on the same device are expected, not on {' and '.join(sorted(devices))}: {func}"
+            )
+        return func(*args, **(kwargs or {}))
 
 
 def call_on_device(model: torch.nn.Module, values: Sequence[Any]) -> None:

@@ -19,6 +19,7 @@ from musadata.tasks.reference_loading import build_model, load_reference, set_se
 from musadata.tasks.sizing.fake_execution import (
     TWO_DEVICES,
     Cost,
+    OneDevice,
     OperatorBudget,
     Unscalable,
     call_on_device,
@@ -126,8 +127,9 @@ class Subject:
             return
         with self.shapes_only():
             values = self._values(specs)
+        torch.nn.Module.to(self._shapes, "meta")  # `torch.Tensor(2, 3)` makes parameters on the CPU in any case
         try:
-            with torch.no_grad():
+            with torch.no_grad(), OneDevice():
                 self._shapes(*values)
         except RuntimeError as error:
             if "device" in str(error):
