@@ -26,10 +26,6 @@ _DRAWS = 3
 _SAMPLE = 1 << 16  # values of an output that are checked for repetition
 _MOSTLY = 0.9
 _VANISHING = 1e-6  # of the largest input
-_JOINING = frozenset(
-    {"cat", "stack", "unsqueeze", "squeeze", "expand", "view", "_unsafe_view", "alias", "_to_copy", "slice"}
-    | {"select", "unbind", "split", "split_with_sizes"}
-)
 _REBOUND = frozenset({"manual_seed"})  # torch._dynamo wraps it when somebody imports it
 
 
@@ -69,8 +65,6 @@ def _examine(source: str, seed: int, max_elements: int) -> dict[str, Any]:
     _check_untouched(torch_before)
     if not recorder.operators:
         raise Unfit("no_operators")
-    if all(name.split(".")[1] in _JOINING for name in recorder.operators):
-        raise Unfit("only_joins", "it sets its inputs side by side")
     return {
         "reference": source,
         "operators": recorder.operators,

@@ -53,6 +53,9 @@ def _probe(draft: Draft, config: TasksConfig, sandbox: Caller, seed: int) -> Tas
         return _failed(draft, outcome)
     if "reason" in outcome.value:
         return _reject(draft, outcome.value["reason"], outcome.value["detail"])
+    is_mined = draft.source_kind is SourceKind.MINED
+    if is_mined and all(name.split(".")[1] in _JOINING for name in outcome.value["operators"]):
+        return _reject(draft, "only_joins", "it sets its inputs side by side")
     match = contamination(draft.reference, outcome.value["graph_fingerprint"], config.decontaminate)
     if match:
         return _reject(draft, "benchmark", match)
@@ -95,6 +98,10 @@ def _seed(seed: int, draft: Draft) -> int:
     return int(sha256(f"probe/{seed}/{draft.reference}".encode()).hexdigest()[:8], 16) >> 1
 
 
+_JOINING = frozenset(
+    {"cat", "stack", "unsqueeze", "squeeze", "expand", "view", "_unsafe_view", "alias", "_to_copy", "slice"}
+    | {"select", "unbind", "split", "split_with_sizes"}
+)
 _GENERATED = frozenset({SourceKind.NNSMITH, SourceKind.COMPOSED, SourceKind.OPERATOR})
 _FAILURES = {"timeout": "timeout", "memory": "memory", "crash": "crash", "output": "too_much_output"}
 

@@ -165,6 +165,17 @@ def test_most_drafts_become_tasks_that_differ(kind, least):
     assert all(task.provenance.license == "Apache-2.0" and task.provenance.revision for task in tasks)
 
 
+def test_operators_that_read_chosen_rows_or_join_or_reduce_much_become_tasks():
+    names = {"index_select", "embedding", "x.masked_scatter", "cat", "stack", "zeros", "linalg.matrix_norm"}
+    source = open_source(SourceConfig(SourceType.OPERATORS, count=len(inventory())), seed=5)
+    with Sandbox(preload=PRELOAD) as sandbox:
+        drafts = [item for unit in source.units() for item in source.read(unit, sandbox)]
+        drafts = [item for item in drafts if isinstance(item, Draft) and item.name in names]
+        found = [probe(item, TasksConfig(decontaminate=()), sandbox, 5) for item in drafts]
+    assert {item.name for item in drafts} == names
+    assert all(isinstance(item, Task) for item in found), found
+
+
 def test_the_example_config_is_one():
     config = load_config(Path(__file__).parents[2] / "configs" / "generated.yaml")
     assert {source.kind for source in config.sources} == {
