@@ -1,6 +1,7 @@
 """What inputs decide of the value of an expression."""
 
 import ast
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -33,7 +34,7 @@ class Opaque(Exception):
 Decide = Callable[[ast.expr, Level, Place], set[bool] | None]
 
 
-class Values:
+class Values(ABC):
     """`decide`: the values of a condition that were seen; None if inputs decide it. Called for all that are met."""
 
     def __init__(self, cells: Cells, calls: CallSites, decide: Decide):
@@ -185,8 +186,9 @@ class Values:
             "f", *(self.of(item.value, place) for item in node.values if isinstance(item, ast.FormattedValue))
         )
 
+    @abstractmethod
     def _of_Call(self, node: ast.Call, place: Place) -> Level:
-        raise NotImplementedError
+        """What a call returns."""
 
     def _returned(self, function: Function) -> Level:
         return self._cells.levels.get((id(function), "return"), NOTHING)

@@ -30,8 +30,8 @@ class MeasureSet:
 class Exercise:
     """What a candidate is judged against. `shapes` returns the sets of input shapes and may be slow, and so may
     `measure`, which returns None where there is no measure set. `checked`: for the emulator's cross-check where there
-    are no proof sets. `alone`: the device's memory did not suffice for it beside others; called when none of ours is
-    held for others any more, before the candidate is measured."""
+    are no proof sets. `alone`: set where the device's memory did not suffice beside other candidates; called
+    before the candidate is measured, when none of our memory is kept for others."""
 
     task_id: str
     reference: str
