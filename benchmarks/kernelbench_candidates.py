@@ -6,19 +6,19 @@ other one gets a candidate for its own sizes alone.
 
 from collections.abc import Sequence
 
+from musadata.compiler.candidate_set import CandidateSet, read_graph
+from musadata.compiler.emission.candidate import Candidate
+from musadata.compiler.emission.schedule_plan import PLANS
+from musadata.compiler.ir.lowering_errors import Unsupported
 from musadata.records import InputSpec
 from musadata.rows import plain
 from musadata.sandbox import Limits, Sandbox
-from musadata.teacher.compiler.candidate_set import CandidateSet, read_graph
-from musadata.teacher.compiler.emission.candidate import Candidate
-from musadata.teacher.compiler.emission.schedule_plan import PLANS
-from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.verifier.task_from_reference import LoneReference
 
 PRELOAD = (
     "torch",
-    "musadata.teacher.compiler.capturing.capture_preload",
-    "musadata.teacher.compiler.capturing.several_sizes",
+    "musadata.compiler.capturing.capture_preload",
+    "musadata.compiler.capturing.several_sizes",
 )
 _LIMITS = Limits(seconds=40, memory_mb=0)
 Form = tuple[str, tuple[InputSpec, ...]]
@@ -39,7 +39,7 @@ def write_candidates(sandbox: Sandbox, name: str, lone: LoneReference) -> tuple[
 
 def _write(sandbox: Sandbox, name: str, forms: Sequence[Form]) -> tuple[list[Candidate], str]:
     outcome = sandbox.call(
-        "musadata.teacher.compiler.capturing.several_sizes:capture_sizes",
+        "musadata.compiler.capturing.several_sizes:capture_sizes",
         [[text, [plain(spec) for spec in inputs]] for text, inputs in forms],
         0,
         limits=_LIMITS,

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from musadata.compiler.capturing import CAPTURE
 from musadata.computed_once import ComputedOnce
 from musadata.config import (
     BackendType,
@@ -29,7 +30,6 @@ from musadata.sampling.request_cache import RequestCache
 from musadata.storage.files import join
 from musadata.storage.journal import Journal
 from musadata.teacher import TEACHERS, ledger
-from musadata.teacher.compiler.capturing import CAPTURE
 from pipelines.versions import answers_version, executions_name, verdicts_version
 
 if TYPE_CHECKING:

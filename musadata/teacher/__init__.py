@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from musadata.compiler.capturing import PRELOAD
 from musadata.config import RequestsConfig, TeacherConfig, TeacherType
 from musadata.errors import MusadataError
 from musadata.sandbox import Caller
-from musadata.teacher.compiler.capturing import PRELOAD
 from musadata.teacher.protocol import Teacher
 
 if TYPE_CHECKING:

@@ -6,15 +6,15 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from musadata.compiler.candidate_set import Attempt, CandidateSet, read_graph
+from musadata.compiler.capturing import CAPTURE, PRELOAD
+from musadata.compiler.emission.candidate import Candidate
+from musadata.compiler.explanation import describe, explain_repair
+from musadata.compiler.ir.lowering_errors import Unsupported
 from musadata.config import TeacherConfig
 from musadata.records import InputSpec, Task, Trace
 from musadata.rows import plain
 from musadata.sandbox import Caller, Limits, Sandbox
-from musadata.teacher.compiler.candidate_set import Attempt, CandidateSet, read_graph
-from musadata.teacher.compiler.capturing import CAPTURE, PRELOAD
-from musadata.teacher.compiler.emission.candidate import Candidate
-from musadata.teacher.compiler.explanation import describe, explain_repair
-from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.teacher.prompts import render_steps
 from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
 from musadata.teacher.reasoning import write_reasoning

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from musadata.compiler.faults import KINDS
 from musadata.corpus.views.audit import list_reasons
 from musadata.corpus.views.changes import list_changes, name_place
 from musadata.corpus.views.diagnoses import diagnosis_rows
@@ -16,7 +17,6 @@ from musadata.corpus.views.symptoms import describe_symptom
 from musadata.corpus.views.wording import draw_points
 from musadata.records import ErrorClass, Finding, Timing
 from musadata.teacher import fault_words
-from musadata.teacher.compiler.faults import KINDS
 from musadata.teacher.fault_words import describe_fault
 
 RIGHT = '''import torch

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from musadata.compiler.faults import KINDS
 from musadata.config import TeacherConfig
-from musadata.teacher.compiler.faults import KINDS
 from musadata.teacher.compiler_teacher import CompilerTeacher
 from musadata.teacher.protocol import CannotAnswer, Request, RequestKind
 from musadata.training_rows import ChatMessage
 from musadata.verifier.extract import extract
-from tests.teacher.compiler.references import task_of, traces_of
+from tests.compiler.references import task_of, traces_of
 
 FEEDBACK = (
     "The candidate compiles and runs, but its results are not right.\n- The output is wrong in 3 of 148 elements."

@@ -10,7 +10,7 @@ import torch
 from musadata.records import InputSpec
 from musadata.tasks.reference_loading import load_reference
 from musadata.teacher.unit_tests import list_functions, read_unit_test, write_unit_test
-from tests.teacher.compiler.references import task_of, traces_of
+from tests.compiler.references import task_of, traces_of
 
 
 def load(test):

@@ -5,8 +5,8 @@ Every figure comes from the traces or from arithmetic that is shown, so the text
 
 from collections.abc import Sequence
 
+from musadata.compiler.emission.candidate import Candidate
 from musadata.records import ReasoningStep, Task, Trace
-from musadata.teacher.compiler.emission.candidate import Candidate
 from musadata.teacher.reasoning.boundaries import write_boundaries
 from musadata.teacher.reasoning.decomposition import write_decomposition
 from musadata.teacher.reasoning.index_mapping import write_index_mapping

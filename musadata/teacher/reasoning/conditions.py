@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from math import prod
 
-from musadata.teacher.compiler.ir.index_formulas import Atom, Index, Size, Variable
-from musadata.teacher.compiler.ir.scalar import Compare, Scalar
+from musadata.compiler.ir.index_formulas import Atom, Index, Size, Variable
+from musadata.compiler.ir.scalar import Compare, Scalar
 
 
 def holds_everywhere(condition: Scalar, sets: Sequence[Mapping[str, int]]) -> bool:

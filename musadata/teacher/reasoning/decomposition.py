@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from musadata.compiler.emission.candidate import Candidate
+from musadata.compiler.explanation import repeated_launches
 from musadata.records import Bound, TensorFact
-from musadata.teacher.compiler.emission.candidate import Candidate
-from musadata.teacher.compiler.explanation import repeated_launches
 from musadata.teacher.reasoning.kernel_plan import CallKind, Stage, count, words
 from musadata.teacher.reasoning.kernel_roles import describe_kernels
 from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join, named, unique

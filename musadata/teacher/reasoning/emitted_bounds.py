@@ -4,12 +4,12 @@ what is read."""
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from musadata.teacher.compiler.emission.pointwise import THREADS
-from musadata.teacher.compiler.emission.rowwise import identity
-from musadata.teacher.compiler.emission.tiled import partition
-from musadata.teacher.compiler.ir.index_formulas import Variable
-from musadata.teacher.compiler.lowering.fusion import PARTS_AXIS
-from musadata.teacher.compiler.lowering.shared_axes import dealt
+from musadata.compiler.emission.pointwise import THREADS
+from musadata.compiler.emission.rowwise import identity
+from musadata.compiler.emission.tiled import partition
+from musadata.compiler.ir.index_formulas import Variable
+from musadata.compiler.lowering.fusion import PARTS_AXIS
+from musadata.compiler.lowering.shared_axes import dealt
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
 from musadata.teacher.reasoning.launched_ways import Way
 from musadata.teacher.reasoning.sentences import say

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence, Set
 
-from musadata.teacher.compiler.ir.index_formulas import Variable
-from musadata.teacher.compiler.lowering.fusion import Reduce, Scan
+from musadata.compiler.ir.index_formulas import Variable
+from musadata.compiler.lowering.fusion import Reduce, Scan
 from musadata.teacher.reasoning.emitted_threads import deal_threads
 from musadata.teacher.reasoning.kernel_facts import FLAT, LONGEST_PLACE, Access, KernelFacts, pair_of
 from musadata.teacher.reasoning.sentences import say

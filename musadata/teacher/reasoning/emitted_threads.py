@@ -2,8 +2,8 @@
 
 from math import prod
 
-from musadata.teacher.compiler.emission.rowwise import WARP
-from musadata.teacher.compiler.lowering.fusion import Reduce
+from musadata.compiler.emission.rowwise import WARP
+from musadata.compiler.lowering.fusion import Reduce
 from musadata.teacher.reasoning.kernel_facts import LONGEST_PLACE, KernelFacts
 from musadata.teacher.reasoning.launched_ways import Way
 from musadata.teacher.reasoning.sentences import say

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
+from musadata.compiler.emission.candidate import Candidate
+from musadata.compiler.emission.cpp import Printer, reshaped
+from musadata.compiler.ir.index_formulas import Index, Opaque, Operation, Variable, divide, of, product
+from musadata.compiler.ir.scalar import Added, Buffer, Choose, Compare, Load, Scalar
+from musadata.compiler.lowering.fusion import PARTS_AXIS, Kernel, Stage, Store
+from musadata.compiler.lowering.layout import flatten
 from musadata.records import TensorFact, Trace
-from musadata.teacher.compiler.emission.candidate import Candidate
-from musadata.teacher.compiler.emission.cpp import Printer, reshaped
-from musadata.teacher.compiler.ir.index_formulas import Index, Opaque, Operation, Variable, divide, of, product
-from musadata.teacher.compiler.ir.scalar import Added, Buffer, Choose, Compare, Load, Scalar
-from musadata.teacher.compiler.lowering.fusion import PARTS_AXIS, Kernel, Stage, Store
-from musadata.teacher.compiler.lowering.layout import flatten
 from musadata.teacher.reasoning.conditions import holds_everywhere
 from musadata.teacher.reasoning.kernel_plan import Call
 from musadata.teacher.reasoning.launched_ways import Way, ways_of

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
+from musadata.compiler.emission.candidate import Candidate
+from musadata.compiler.emission.launch import EmittedKernel
 from musadata.records import Trace
-from musadata.teacher.compiler.emission.candidate import Candidate
-from musadata.teacher.compiler.emission.launch import EmittedKernel
 from musadata.teacher.grounding.launches import Launch, find_launches
 
 _HELD = re.compile(r"float \w+_row\w*\[(\d+)\];")

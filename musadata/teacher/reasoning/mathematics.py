@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Mapping
 
-from musadata.teacher.compiler.lowering.fusion import Reduce, Scan
+from musadata.compiler.lowering.fusion import Reduce, Scan
 from musadata.teacher.reasoning.element_origins import (
     element_of,
     indexed_places,

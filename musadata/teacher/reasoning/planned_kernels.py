@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from musadata.teacher.compiler.emission.candidate import Candidate
-from musadata.teacher.compiler.ir.scalar import Buffer
-from musadata.teacher.compiler.lowering.fusion import Kernel
+from musadata.compiler.emission.candidate import Candidate
+from musadata.compiler.ir.scalar import Buffer
+from musadata.compiler.lowering.fusion import Kernel
 from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, Call, CallKind, Stage, is_light, is_view
 
 # Names of one operator: what is traced on a CPU is not always what a graph is made of.

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
+from musadata.compiler.emission.candidate import Candidate
 from musadata.records import Task, TensorFact, Trace
-from musadata.teacher.compiler.emission.candidate import Candidate
 from musadata.teacher.reasoning.kernel_facts import KernelFacts, facts_of
 from musadata.teacher.reasoning.kernel_plan import Call, Stage, count, plan_stages, read_calls
 from musadata.teacher.reasoning.planned_kernels import stages_of_kernels

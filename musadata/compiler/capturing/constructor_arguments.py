@@ -1,0 +1,222 @@
+"""Which numbers of a graph are constructor arguments, found by constructing the model with others.
+
+Each argument that is a number is changed alone. Integers become symbols where the graph is the same for other values.
+Another number of the graph that changes with an attribute of the model is read from that attribute; an argument that
+changes the graph in another way, or which parameters there are, is one that the kernels are written for.
+Runs untrusted code: call inside the sandbox only.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from musadata.compiler.capturing.integer_attributes import (
+    Graph,
+    IntegerAttribute,
+    Trace,
+    find_integers,
+    with_numbers,
+)
+
+MOST_ARGUMENTS = 10
+
+
+@dataclass
+class ConstructorArguments:
+    """What a graph takes from the constructor's arguments, by the attributes that hold them.
+
+    Attributes:
+        graph: the graph, with `{"given": path, "value": number}` for each number that an attribute holds.
+        fixed: the values of attributes that the kernels are written for.
+        shaped: the parameters and buffers whose shapes depend on an argument.
+    """
+
+    graph: Graph
+    fixed: dict[str, str] = field(default_factory=dict)
+    shaped: list[str] = field(default_factory=list)
+
+
+def find_constructor_arguments(
+    kind: type[torch.nn.Module],
+    arguments: list[Any],
+    model: torch.nn.Module,
+    trace: Trace,
+    runs: Callable[[torch.nn.Module], bool],
+) -> ConstructorArguments:
+    """Trace the model, and once or twice more for each argument that may matter. `runs` says whether a model takes the
+    task's inputs."""
+    constructor = _Constructor(kind, arguments, model)
+    integers, original, settled = find_integers(model, lambda: constructor.other_integers(runs), trace)
+    found = ConstructorArguments(with_numbers(original))
+    held = dict(_attributes(model))
+    shapes = _shapes(model)
+    for name in constructor.changeable:
+        other = None if name in settled else constructor.other(name)
+        if other is None:
+            continue
+        changed = _changed(held, other)
+        others = _shapes(other)
+        found.shaped += [one for one in shapes if others.get(one, shapes[one]) != shapes[one]]
+        if others.keys() == shapes.keys() and others != shapes:
+            continue
+        numbers = {path: (held[path], value) for path, value in changed.items() if not isinstance(value, tuple)}
+        settles = others == shapes and _mark(found.graph, original, _try(trace, other, integers), numbers)
+        if changed and not settles:
+            path = min(changed, key=lambda path: (path.count("."), path.count("["), len(path)))
+            found.fixed[path] = repr(held[path])
+    found.fixed |= _words(kind, arguments, model, held)
+    return found
+
+
+def _changed(held: dict[str, Any], other: torch.nn.Module) -> dict[str, Any]:
+    """The attributes that another model has with other values; a parameter that it has in place of a None is one."""
+    values = {**dict.fromkeys(_shapes(other), "a tensor"), **dict(_attributes(other))}
+    return {path: value for path, value in values.items() if path in held and held[path] != value}
+
+
+def _words(
+    kind: type[torch.nn.Module], arguments: list[Any], model: torch.nn.Module, held: dict[str, Any]
+) -> dict[str, str]:
+    """The attributes that forward reads and that no number is changed for: words and Nones that an argument gave, and
+    if the constructor's arguments have no names, whatever chooses between ways to compute."""
+    read = set(model.forward.__code__.co_names)
+    bound = _bind(kind, arguments)
+    unnamed = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in bound.signature.parameters.values())
+    kinds = (str, type(None), bool) if unnamed else (str, type(None))
+    given = [value for value in bound.arguments.values() if isinstance(value, (str, type(None)))]
+    others = {path: value for path, value in held.items() if isinstance(value, kinds) and path in read}
+    return {path: repr(value) for path, value in others.items() if unnamed or value in given}
+
+
+class _Constructor:
+    """Models with one argument of the constructor changed."""
+
+    def __init__(self, kind: type[torch.nn.Module], arguments: list[Any], model: torch.nn.Module):
+        self._kind, self._arguments = kind, arguments
+        self._shapes = _shapes(model)
+        self._given = {name: value for name, value in _bind(kind, arguments).arguments.items() if name != "inplace"}
+        self.changeable = [name for name, value in self._given.items() if _others(value)][:MOST_ARGUMENTS]
+
+    def other(self, name: str) -> torch.nn.Module | None:
+        """The first model that can be constructed."""
+        models = (self._construct(name, value) for value in _others(self._given[name]))
+        return next((model for model in models if model is not None), None)
+
+    def other_integers(self, runs: Callable[[torch.nn.Module], bool]) -> dict[str, list[torch.nn.Module]]:
+        """For each argument, models with other integers that take the same inputs, at most two: with zeros, if that
+        may be, and with others."""
+        found: dict[str, list[torch.nn.Module]] = {}
+        for name in self.changeable:
+            models = ((value, self._construct(name, value)) for value in _other_integers(self._given[name]))
+            for value, model in models:
+                if model is not None and _shapes(model) == self._shapes and runs(model):
+                    found.setdefault(name, []).append(model)
+                    if value != _zeros(value):
+                        break
+        return found
+
+    def _construct(self, name: str, value: Any) -> torch.nn.Module | None:
+        changed = _bind(self._kind, self._arguments)
+        changed.arguments[name] = value
+        try:
+            return self._kind(*changed.args, **changed.kwargs)
+        except Exception:  # the reference allows no such value
+            return None
+
+
+def _shapes(model: torch.nn.Module) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in model.state_dict().items()}
+
+
+def _bind(kind: type[torch.nn.Module], arguments: list[Any]) -> inspect.BoundArguments:
+    bound = inspect.signature(kind).bind(*arguments)
+    bound.apply_defaults()
+    return bound
+
+
+def _others(value: Any) -> list[Any]:
+    """Other values of the same kind; none if it is not made of numbers."""
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, int):
+        return [value + 1, value // 2, 2 * value]
+    if isinstance(value, float):
+        return [value * 1.125 + 0.0625]
+    if type(value) is tuple and value and all(type(item) is int for item in value):
+        return [tuple(item + 1 for item in value)]
+    return []
+
+
+def _other_integers(value: Any) -> list[Any]:
+    """Other values of an integer, or of integers in a tuple, that kernels could be given; zeros first."""
+    others: list[Any] = []
+    if type(value) is tuple and value and all(type(item) is int for item in value):
+        others = [tuple(change(item) for item in value) for change in _CHANGES]
+    elif type(value) is int:
+        others = [change(value) for change in _CHANGES]
+    return [other for other in dict.fromkeys(others) if other != value]
+
+
+_CHANGES: tuple[Callable[[int], int], ...] = (lambda n: 0, lambda n: n + 1, lambda n: 2 * n, lambda n: n // 2)
+
+
+def _zeros(value: Any) -> Any:
+    return (0,) * len(value) if isinstance(value, tuple) else 0
+
+
+def _attributes(model: torch.nn.Module) -> Iterator[tuple[str, Any]]:
+    """The plain attributes of a model and its submodules, by the expression that a forward would write."""
+    for prefix, module in model.named_modules():
+        absent = {name: None for name, value in (module._parameters | module._buffers).items() if value is None}
+        for name, value in (vars(module) | absent).items():
+            path = f"{prefix}.{name}".lstrip(".")
+            if name == "training" or not isinstance(value, (bool, int, float, str, tuple, type(None))):
+                continue
+            yield path, value
+            if isinstance(value, tuple):
+                yield from ((f"{path}[{i}]", v) for i, v in enumerate(value) if isinstance(v, (int, float)))
+
+
+def _try(trace: Trace, model: torch.nn.Module, integers: tuple[IntegerAttribute, ...]) -> Graph | None:
+    try:
+        return trace(model, integers)
+    except Exception:
+        return None
+
+
+def _mark(graph: Graph, original: Graph, changed: Graph | None, numbers: dict[str, tuple[Any, Any]]) -> bool:
+    """Mark each number that changes with an attribute; False if anything else changes, and then nothing is marked."""
+    if changed is None:
+        return False
+    places: list[tuple[Any, Any, str]] = []
+
+    def walk(marked: Any, before: Any, after: Any, inside: bool) -> bool:
+        if isinstance(before, dict) and isinstance(after, dict) and before.keys() == after.keys():
+            return all(walk_item(marked, key, before, after, inside or key == "arguments") for key in before)
+        if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+            return all(walk_item(marked, index, before, after, inside) for index in range(len(before)))
+        return type(before) is type(after) and before == after
+
+    def walk_item(marked: Any, key: Any, before: Any, after: Any, inside: bool) -> bool:
+        pair = before[key], after[key]
+        if inside and all(type(value) in (int, float) for value in pair) and pair[0] != pair[1]:
+            path = next((path for path, known in numbers.items() if known == pair), None)
+            places.append((marked, key, path or ""))
+            return path is not None and not isinstance(marked[key], dict)
+        return walk(marked[key], *pair, inside) if not _is_given(marked[key]) else pair[0] == pair[1]
+
+    if not walk(graph["nodes"], original["nodes"], changed["nodes"], False):
+        return False
+    rest = [key for key in original if key != "nodes"]
+    if any(original[key] != changed[key] for key in rest):
+        return False
+    for marked, key, path in places:
+        marked[key] = {"given": path, "value": marked[key]}
+    return True
+
+
+def _is_given(value: Any) -> bool:
+    return isinstance(value, dict) and "given" in value

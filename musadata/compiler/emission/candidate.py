@@ -1,0 +1,283 @@
+"""A whole candidate from a graph and a plan."""
+
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import Path
+from string import Template
+
+from musadata.compiler.emission.attention import can_attend
+from musadata.compiler.emission.cpp import C_TYPES, device_function, number_text
+from musadata.compiler.emission.host import Returned, write_host
+from musadata.compiler.emission.launch import EmittedKernel, NumberName
+from musadata.compiler.emission.module import write_module
+from musadata.compiler.emission.schedule_plan import Plan, schedule, schedule_alike
+from musadata.compiler.emission.shared_kernels import SharedKernels, share_kernels
+from musadata.compiler.emission.short_names import shorten
+from musadata.compiler.emission.step_functions import STEP_NAME
+from musadata.compiler.ir.captured_graph import Graph, GraphOutput, TensorType
+from musadata.compiler.ir.index_formulas import ONE, Index, of, product
+from musadata.compiler.ir.lowering_errors import Unsupported
+from musadata.compiler.ir.program import Loop, Program, Value, axis_names
+from musadata.compiler.ir.scalar import Buffer, Load
+from musadata.compiler.lowering import Lowered, lower_graph
+from musadata.compiler.lowering.attention import join_attention
+from musadata.compiler.lowering.ending_rows import end_rows
+from musadata.compiler.lowering.fusion import Kernel, group_loops
+from musadata.compiler.lowering.inlining import inline_pointwise, read_loops, without_repeats
+from musadata.compiler.lowering.layout import flat_position, flatten
+from musadata.compiler.lowering.loop_points import variables_of
+from musadata.compiler.lowering.shared_axes import parted
+from musadata.compiler.lowering.splitting import split_long_reductions
+
+MOST_CHARACTERS = 24_000  # of a candidate: longer ones are too long to learn from
+_MOST_INT = 2**31 - 1
+_INT_DECLARATION = re.compile(r"\bint(&?) (?=\w+(?: =|[,)]))")  # no pointer and no result of a function
+_SMALLER = re.compile(r"\b(min|max)\(([^()]+), ([^()]+)\)")  # both arguments must be of one type
+
+_TEMPLATES = Path(__file__).parent / "templates"
+TEMPLATE = Template(_TEMPLATES.joinpath("cuda_source.txt").read_text(encoding="utf-8"))
+# Operators that say little about what a candidate does.
+_UNNAMED_OPERATORS = frozenset(_TEMPLATES.joinpath("unnamed_operators.txt").read_text(encoding="utf-8").split())
+_CUDA_HEADERS = {
+    "__half": "cuda_fp16.h",
+    "__nv_bfloat16": "cuda_bf16.h",
+    "__pipeline_": "cuda_pipeline.h",
+}
+_LAUNCHING = _TEMPLATES.joinpath("launching.txt").read_text(encoding="utf-8")
+_STANDARD_HEADERS = {
+    "std::min": "algorithm",
+    "INT64_M": "cstdint",
+    "INFINITY": "cmath",
+    "SCHAR_M": "climits",
+    "INT_M": "climits",
+}
+
+
+class _Attempt(Enum):
+    """How a graph is written; the next one is tried where a candidate is too long."""
+
+    FULL = "under full names"
+    SHORT = "under short names, with which more kernels share their code"
+    APART = "with layers lowered alike, and statistics of columns in kernels of their own, which share more of it"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A complete candidate.
+
+    Attributes:
+        source: the Python module that defines `ModelNew`.
+        kernels: its kernels in order, with their schedules.
+        plan: how it was made.
+        hints: the named sizes in each of the task's sets of shapes.
+    """
+
+    source: str
+    kernels: tuple[EmittedKernel, ...]
+    plan: Plan
+    graph: Graph
+    hints: tuple[dict[str, int], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The kernel of each launch; those with the same code share one, which depends on the schedules."""
+        return tuple(emitted.kernel.name for emitted in self.kernels)
+
+    @property
+    def schedule(self) -> str:
+        """What was done, for people: the distinct schedules of its kernels."""
+        parts = list(dict.fromkeys(emitted.schedule for emitted in self.kernels))
+        count = f"{len(self.kernels)} kernels" if len(self.kernels) > 1 else "1 kernel"
+        return f"{count}: {'; '.join(parts)}"
+
+    @property
+    def shape(self) -> tuple[str, ...]:
+        """What makes candidates of one task structurally different: the schedule of each kernel."""
+        return tuple(emitted.schedule for emitted in self.kernels)
+
+
+def build_candidate(graph: Graph, plan: Plan, sizes: Mapping[str, int] | None = None) -> Candidate:
+    """Lower, group, schedule and print.
+
+    Schedules are chosen for the given named sizes; without any, for the largest of the graph's sets of shapes.
+
+    Raises:
+        Unsupported: the graph holds something that the compiler has no form for.
+    """
+    try:
+        return _build(graph, plan, sizes or {})
+    except RecursionError as error:  # values that depend on hundreds of others in a row
+        raise Unsupported("graph too large") from error
+
+
+def _build(graph: Graph, plan: Plan, sizes: Mapping[str, int]) -> Candidate:
+    hints = graph.hints()
+    largest = max(hints, key=lambda known: product(_all_sizes(graph)).evaluate(known)) if hints else {}
+    known = {**largest, **sizes}
+    names = [*(size.name for size in graph.sizes), *map(NumberName, graph.numbers)]
+    for attempt in _Attempt:
+        if attempt is not _Attempt.SHORT:
+            lowered = lower_graph(graph, alike=attempt is _Attempt.APART)
+            returned = _all_returned(lowered, graph)
+            kept = {id(buffer) for buffer in (*(item.buffer for item in returned), *lowered.program.stored)}
+            kernels = _kernels(lowered.program, kept, known, attempt)
+        if STEP_NAME not in names and any(kernel.steps for kernel in kernels):
+            names.append(STEP_NAME)
+            hints = [{**hint, STEP_NAME: 1} for hint in hints]
+        kernels = [replace(kernel, size_names=tuple(names)) for kernel in kernels]
+        if attempt is not _Attempt.FULL:
+            brief = [shorten(kernel) for kernel in kernels]
+            alike = schedule_alike(brief, plan, known, held=attempt is _Attempt.SHORT)
+            emitted = _with_wide_indices(alike, known)
+            shared = share_kernels(emitted, kernels)
+        else:
+            emitted = _with_wide_indices([schedule(kernel, plan, known) for kernel in kernels], known)
+            shared = share_kernels(emitted)
+        for folded in (False, True)[: 1 if attempt is _Attempt.FULL else 2]:
+            host = write_host(f"{_title(graph)}_cuda", graph, lowered.inputs, shared, returned, folded=folded)
+            source = write_module(graph, host, _cuda_text(shared) + host.source)
+            if len(source) <= MOST_CHARACTERS:
+                return Candidate(source, shared.kernels, plan, graph, tuple(hints))
+    return Candidate(source, shared.kernels, plan, graph, tuple(hints))
+
+
+def _with_wide_indices(kernels: Sequence[EmittedKernel], sizes: Mapping[str, int]) -> list[EmittedKernel]:
+    """The kernels, with 64-bit integers in those that reach a tensor of more elements than an int can count."""
+
+    def is_huge(kernel: Kernel) -> bool:
+        buffers = (*kernel.inputs, *kernel.outputs)
+        return any(product(buffer.shape).evaluate(dict(sizes)) > _MOST_INT for buffer in buffers)
+
+    return [replace(one, source=_widened(one.source)) if is_huge(one.kernel) else one for one in kernels]
+
+
+def _widened(source: str) -> str:
+    return _SMALLER.sub(r"\1(int64_t(\2), int64_t(\3))", _INT_DECLARATION.sub(r"int64_t\1 ", source))
+
+
+def _all_returned(lowered: Lowered, graph: Graph) -> list[Returned]:
+    """What the host function returns, in memory after the last kernel."""
+    pairs = zip(lowered.outputs, graph.outputs, strict=True)
+    returned = [_returned(value, output, lowered.program) for value, output in pairs]
+    if not returned:
+        raise Unsupported("returns no tensor")
+    return returned
+
+
+def _kernels(program: Program, kept: set[int], sizes: Mapping[str, int], attempt: _Attempt) -> list[Kernel]:
+    """The kernels, with attention as one of them where its tiles can be cut out of what it stores."""
+    apart = attempt is _Attempt.APART
+    read = without_repeats(read_loops(program.loops, kept), kept)
+    # A value that is computed where it is read may need less of what it is made from: the last of the largest few, say.
+    loops = read_loops(inline_pointwise(read, kept, reductions_apart=apart), kept)
+
+    def grouped(loops: Sequence[Loop]) -> list[Kernel]:
+        return group_loops(split_long_reductions(loops, sizes, alike=apart), kept, columns_apart=apart)
+
+    ended = end_rows(loops)
+    if len(ended) > len(loops) and len(grouped(ended)) <= len(grouped(loops)):
+        loops = ended
+    kernels = grouped(join_attention(loops, kept, sizes))
+    if not all(can_attend(kernel) for kernel in kernels if kernel.attends):
+        kernels = grouped(loops)
+    return [parted(kernel) for kernel in kernels]
+
+
+def _all_sizes(graph: Graph) -> list[Index]:
+    return [of(a) for t in graph.inputs for size in t.type.shape for a in size.atoms()]  # type: ignore[misc]
+
+
+def _title(graph: Graph) -> str:
+    """A name for the host function: the operators that matter most, in order."""
+    plain = [re.sub(r"_?\d+$", "", node.name) for node in graph.nodes]
+    telling = [name for name in dict.fromkeys(plain) if name not in _UNNAMED_OPERATORS]
+    return "_".join(telling[:3]) or "forward"
+
+
+def _returned(value: Value, output: GraphOutput, program: Program) -> Returned:
+    """Materialize an output, with the reference's strides; a reshaped buffer is returned as a view, without a copy."""
+    order = _memory_order(output)
+    if order is not None:
+        inverse = tuple(order.index(dim) for dim in range(len(order)))
+        shape = tuple(output.type.shape[dim] for dim in order)
+        names = axis_names(len(order))
+        permuted = Value(
+            f"{value.name}_storage",
+            TensorType(shape, output.type.dtype),
+            lambda index: value.load(tuple(index[inverse[d]] for d in range(len(index)))),
+            1,
+        )
+        return Returned(program.materialize(permuted, tuple(names[dim] for dim in order)), None, inverse)
+    if value.buffer is None:
+        viewed = _viewed_buffer(value)
+        if viewed is not None:
+            return Returned(viewed, None if viewed.shape == output.type.shape else output.type.shape)
+    return Returned(program.materialize(value))
+
+
+def _memory_order(output: GraphOutput) -> tuple[int, ...] | None:
+    """The dimensions from the farthest stride to the nearest, or None if that is the usual order."""
+    shape, stride = output.type.shape, output.stride
+    rank = len(shape)
+    places: list[int] = []
+    expected: Index = ONE
+    left = [dim for dim in range(rank) if shape[dim] != ONE]
+    while left:
+        match = [dim for dim in reversed(left) if stride[dim] == expected]
+        if not match:
+            return None  # the reference returns a view with gaps; the values are what counts
+        places.insert(0, match[0])
+        left.remove(match[0])
+        expected = expected * shape[match[0]]
+    if places == sorted(places):
+        return None
+    ones = [dim for dim in range(rank) if shape[dim] == ONE]
+    return (*ones, *places)
+
+
+def _viewed_buffer(value: Value) -> Buffer | None:
+    """The buffer that a value only reshapes, if the program fills that buffer."""
+    index, variables = variables_of(axis_names(len(value.shape)), value.shape)
+    loaded = value.load(index)
+    if not isinstance(loaded, Load) or loaded.buffer.role != "temporary" or loaded.buffer.dtype != value.dtype:
+        return None
+    same_size = product(loaded.buffer.shape) == product(value.shape)
+    flat = flat_position(variables)
+    return loaded.buffer if same_size and flatten(loaded.index, loaded.buffer.shape) == flat else None
+
+
+def _cuda_text(shared: SharedKernels) -> str:
+    kernels = shared.kernels
+    text = "\n".join(emitted.source for emitted in kernels)
+    launches = "\n".join(line for emitted in kernels for line in emitted.launch)
+    needed = [header for token, header in _CUDA_HEADERS.items() if token in text]
+    needed += [header for token, header in _STANDARD_HEADERS.items() if token in text + launches]
+    headers = "".join(f"#include <{header}>\n" for header in needed)
+    functions = dict.fromkeys(function for emitted in kernels for function in emitted.functions)
+    device = "".join(f"{device_function(name, dtype)}\n" for name, dtype in functions)
+    constants = "".join(_constant(buffer) for buffer in dict.fromkeys(b for e in kernels for b in e.kernel.constants))
+    return TEMPLATE.substitute(headers=headers, constants=constants, device=device, kernels=_without_repeats(shared))
+
+
+def _constant(buffer: Buffer) -> str:
+    values = ", ".join(number_text(value, buffer.dtype) for value in buffer.values)
+    text = f"__constant__ {C_TYPES[buffer.dtype]} {buffer.name}[{len(buffer.values)}] = {{{values}}};"
+    return "\n".join(textwrap.wrap(text, 110, subsequent_indent="    ")) + "\n\n"
+
+
+def _without_repeats(shared: SharedKernels) -> str:
+    """The sources of kernels and of the functions that launch them, each printed once."""
+    sources = [
+        *dict.fromkeys(emitted.source for emitted in shared.kernels),
+        *([_LAUNCHING] if shared.functions else []),
+    ]
+    seen: set[str] = set()
+    parts = []
+    for source in (*sources, *shared.functions):
+        pieces = [piece for piece in re.split(r"(?<=\n\})\n\n", source) if piece not in seen]
+        seen.update(piece for piece in pieces if "__global__" not in piece)
+        parts.append("\n\n".join(pieces))
+    return "\n".join(parts)

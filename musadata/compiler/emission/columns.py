@@ -1,0 +1,59 @@
+"""Reductions along an axis that is not the last: columns that lie side by side in memory, and whose elements do not."""
+
+from musadata.compiler.emission.cpp import helpers
+from musadata.compiler.emission.launch import EmittedKernel, count_text, finish
+from musadata.compiler.emission.rowwise import WARP, Team, declare_partial, new_block, point_name, work
+from musadata.compiler.emission.statements import INDEX
+from musadata.compiler.ir.index_formulas import Index
+from musadata.compiler.lowering.fusion import Kernel, Reduce
+from musadata.compiler.lowering.layout import flat_position, flatten
+
+
+def emit_columns(kernel: Kernel, members: int, *, online: bool) -> EmittedKernel:
+    """Points that lie side by side in memory: neighbouring threads take neighbouring points, several share each one."""
+    block, point = new_block(kernel), point_name(kernel)
+    team = Team("member", str(members), "member == 0", "column", members, online)
+    declare_partial(block, kernel, f"[{members}][{WARP}]")
+    column = block.fresh("column")
+    block.write(f"const {INDEX} {column} = blockIdx.x * {WARP} + threadIdx.x;")
+    block.write(f"const {INDEX} {point} = min({column}, total - 1);")
+    block.write(
+        f"const {INDEX} member = {column} < total ? threadIdx.y : INT_MAX;  // past the last one it has no share"
+    )
+    work(kernel, block, team, point)
+    setup = (
+        f"const int total = {count_text(block, kernel.axes)};",
+        f"const dim3 threads({WARP}, {members});",
+        f"const int blocks = (total + {WARP - 1}) / {WARP};",
+    )
+    functions = helpers(kernel, "columns")
+    schedule = "neighbouring columns by neighbouring threads, several threads per column"
+    return finish(kernel, schedule, block, setup, counts=("total",), helpers=functions)
+
+
+def are_columns(kernel: Kernel) -> bool:
+    """Whether what neighbouring points reduce lies side by side in memory, and what one point reduces does not. What is
+    the same for neighbouring points says nothing: their threads read it together."""
+    if not kernel.axes:
+        return False
+    last, stages = kernel.axes[-1], [stage for stage in kernel.reductions if stage.axes]
+    offsets = [[offset for offset in _offsets(stage) if last in offset.variables] for stage in stages]
+    sides = [any(((last,), 1) in offset.terms for offset in found) for found in offsets]
+    along = (((stage.axes[-1],), 1) in o.terms for stage, found in zip(stages, offsets, strict=True) for o in found)
+    return bool(sides) and all(sides) and not any(along)
+
+
+def are_rows(kernel: Kernel) -> bool:
+    """Whether what each of neighbouring points reduces lies side by side in memory."""
+    return any(
+        (not kernel.axes or kernel.axes[-1] in offset.variables)
+        and not (offset - flat_position(stage.axes)).variables & frozenset(stage.axes)
+        for stage in kernel.reductions
+        if stage.axes
+        for offset in _offsets(stage)
+    )
+
+
+def _offsets(stage: Reduce) -> list[Index]:
+    """The positions in memory that a stage reads."""
+    return [flatten(load.index, load.buffer.shape) for load in stage.value.loads]

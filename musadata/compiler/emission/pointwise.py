@@ -1,0 +1,432 @@
+"""Kernels without inner loops: every element on its own."""
+
+from collections.abc import Iterator, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from musadata.compiler.emission.cpp import C_TYPES, PRODUCT, reshaped
+from musadata.compiler.emission.launch import (
+    EmittedKernel,
+    NumberName,
+    bounded_blocks,
+    count_text,
+    finish,
+    linear_setup,
+    mentioned,
+)
+from musadata.compiler.emission.statements import INDEX, Block, decode, is_shared, text_length
+from musadata.compiler.ir.index_formulas import ZERO, Index, Variable, of, product
+from musadata.compiler.ir.scalar import Added, Buffer, Choose, Load, Local, Named, Scalar
+from musadata.compiler.lowering.fusion import Kernel, Stage, Store
+from musadata.compiler.lowering.layout import flat_position, flatten
+from musadata.compiler.lowering.rewriting import rewrite
+
+THREADS = 256
+TURNED, _LINES = 32, 8  # rows and columns of a tile that turns, and rows of threads that move it
+LONG_ROW = 128  # elements: such rows keep most threads of a block busy
+_MOST_TILES = 2
+_OF_SIDE = ("first_", "tiles_")
+LONGEST_STORE = 88  # value and position together; longer ones go on two lines
+
+
+def names_in(kernel: Kernel) -> list[str]:
+    """Names that a kernel's own variables must not take."""
+    buffers = [b.name for b in (*kernel.inputs, *kernel.outputs)]
+    return [*buffers, *(v.name for v in kernel.axes), *kernel.size_names]
+
+
+def threads_for(total: int) -> int:
+    """Threads per block for a number of elements: whole warps, up to 256 threads."""
+    return next((t for t in (32, 64, 128) if total <= t), THREADS)
+
+
+def threads_along(width: int) -> int:
+    """Threads of blocks that lie along a row: the most of up to 256, in whole warps, of which fewest are idle."""
+    return min(range(THREADS, 64, -32), key=lambda threads: -(-width // threads) * threads)
+
+
+def emit_elements(kernel: Kernel, total: int, *, stride: bool = False) -> EmittedKernel:
+    """One thread per element; with `stride`, a bounded grid whose threads stride over the elements."""
+    block = _new_block(kernel)
+    block.write_thread_loop("i", stride, lambda: _element(kernel, block))
+    setup = linear_setup(block, kernel.axes, threads_for(total), stride=stride)
+    schedule = "grid-stride loop" if stride else "one thread per element"
+    return finish(kernel, schedule, block, setup, counts=("total",))
+
+
+def _new_block(kernel: Kernel) -> Block:
+    block = Block([*names_in(kernel), "i", "step", "total"])
+    block.printer.flat = (kernel.axes, "i")
+    return block
+
+
+def _element(kernel: Kernel, block: Block) -> None:
+    """Everything that one thread does for the element at flat position i."""
+    decode_joined(kernel, block, "i", kernel.axes, decoded(kernel, block))
+    for store in kernel.stores:
+        write_store(block, store)
+
+
+def takes_apart(kernel: Kernel) -> bool:
+    """Whether a thread for each element must divide to find its place."""
+    return bool(decoded(kernel, _new_block(kernel)))
+
+
+def decoded(kernel: Kernel, block: Block) -> frozenset[Variable]:
+    """Axes that need a variable of their own: those that occur in something else than a flat position."""
+    if len(kernel.axes) == 1 and kernel.axes[0].name == "i":
+        return frozenset()
+    formulas: list[Index] = []
+    for stage in kernel.stages:
+        formulas += [axis.extent for axis in stage.axes]
+        for node in stage.value.walk():
+            if not (isinstance(node, Load) and block.printer.is_flat(node.buffer, node.index)):
+                formulas += node.formulas
+        if stage.buffer is not None and not block.printer.is_flat(stage.buffer, stage.index):
+            formulas += stage.index
+    return frozenset(kernel.axes) & frozenset[Variable]().union(*map(_own, formulas))
+
+
+def write_store(block: Block, store: Store, element: str = "") -> None:
+    """Write the element of a store at the current point, or put it into the variable `element`."""
+    if isinstance(store.value, Added):
+        text = block.value(store.value.value)
+        element = f"&{store.buffer.name}[{block.printer.offset(store.buffer, store.value.index)}]"
+        if store.buffer.dtype == "int64":  # in two's complement the sum is the same
+            kind = "unsigned long long"
+            element, text = f"reinterpret_cast<{kind}*>({element})", f"static_cast<{kind}>({text})"
+        block.write(f"atomicAdd({element}, {text});")
+        return
+    text = block.held(store.value) if isinstance(store.value, Named) else block.value(store.value)
+    place = block.printer.offset(store.buffer, store.index)
+    if text_length(text) + text_length(place) > LONGEST_STORE:
+        kind = C_TYPES[store.value.dtype]
+        name = block.fresh("result")
+        block.write(f"const {kind} {name} = {text};")
+        text = name
+    block.write(f"{element or f'{store.buffer.name}[{place}]'} = {stored(text, store.buffer.dtype)};")
+
+
+def stored(text: str, dtype: str) -> str:
+    """The conversion from compute type to the buffer's type, where it is not implicit."""
+    return {"float16": f"__float2half({text})", "bfloat16": f"__float2bfloat16({text})"}.get(dtype, text)
+
+
+def emit_rows(kernel: Kernel, width: int) -> EmittedKernel:
+    """A two-dimensional grid: threads along x for the last axis, along y for all others together. A block has one row
+    where rows are long, and takes apart where it is once.
+
+    Blocks go the other way round, since the rows may be many and only a grid's x has more than 65,535 blocks.
+    """
+    block = Block([*names_in(kernel), "rows", "outer"])
+    *outer, last = kernel.axes
+    is_long, extent = width >= LONG_ROW, block.index(last.extent)
+    row = outer[0].name if len(outer) == 1 else "outer"
+    block.write(f"const {INDEX} {row} = blockIdx.x{'' if is_long else ' * blockDim.y + threadIdx.y'};")
+    block.write(f"const {INDEX} {last.name} = blockIdx.y * blockDim.x + threadIdx.x;")
+    inside = f"{last.name} >= {extent}" if is_long else f"{row} >= outer_size || {last.name} >= {extent}"
+    block.write(f"if ({inside}) return;")
+    block.printer.flat = (kernel.axes, f"{row} * {block.printer.index(last.extent, PRODUCT + 1)} + {last.name}")
+    if len(outer) > 1:
+        decode_joined(kernel, block, "outer", tuple(outer), decoded(kernel, block))
+    for store in kernel.stores:
+        write_store(block, store)
+    rows, width_text = count_text(block, outer), block.printer.index(last.extent, 70)
+    if is_long:
+        setup: tuple[str, ...] = (
+            f"const int threads = {threads_along(width)};",
+            f"const dim3 blocks({rows}, ({width_text} + threads - 1) / threads);",
+        )
+        return finish(kernel, "blocks along rows", block, setup)
+    setup = (
+        f"const int outer_size = {rows};",
+        "const dim3 threads(32, 8);",
+        f"const int width_blocks = ({width_text} + threads.x - 1) / threads.x;",
+        "const dim3 blocks((outer_size + threads.y - 1) / threads.y, width_blocks);",
+    )
+    return finish(kernel, "two-dimensional grid", block, setup, counts=("outer_size",))
+
+
+def joined_axes(kernel: Kernel) -> tuple[Variable, ...]:
+    """The first axes of a kernel if it needs only the flat position over them: (batch, row) of an index that is looked
+    up for every column, or (image, channel) of what is pooled. Empty if there are no two such axes."""
+    for count in range(len(kernel.axes) - 1, 1, -1):
+        axes = kernel.axes[:count]
+        if all(_joins_in(stage, axes, kernel.axes) for stage in kernel.stages):
+            return axes
+    return ()
+
+
+def _joins_in(stage: Stage, axes: tuple[Variable, ...], whole: tuple[Variable, ...]) -> bool:
+    if any(axis.extent.variables & frozenset(axes) for axis in stage.axes):
+        return False
+    if stage.buffer is not None and not _joins(stage.buffer, stage.index, axes, whole):
+        return False
+    return all(_needs_only(node, axes, whole) for node in stage.value.walk())
+
+
+def _needs_only(node: Scalar, axes: tuple[Variable, ...], whole: tuple[Variable, ...]) -> bool:
+    if isinstance(node, Load):
+        return _joins(node.buffer, node.index, axes, whole)
+    return not any(_own(formula) & frozenset(axes) for formula in node.formulas)
+
+
+def _joins(buffer: Buffer, index: Sequence[Index], axes: tuple[Variable, ...], whole: tuple[Variable, ...]) -> bool:
+    """Whether an element's place is written with the flat position over the axes or over all, or without the axes."""
+    used, flat, prefix = frozenset(axes), flat_position(axes), ZERO
+    if reshaped(buffer, tuple(index)) is not None:
+        return not any(_own(position) & used for position in index)
+    own = [_own(position) for position in index]
+    if not any(used & one for one in own) or flatten(index, buffer.shape) == flat_position(whole):
+        return True
+    for place, (position, size) in enumerate(zip(index, buffer.shape, strict=True), 1):
+        prefix = prefix * size + position
+        if prefix == flat:
+            return not any(used & one for one in own[place:])
+    return False
+
+
+def _own(formula: Index) -> frozenset[Variable]:
+    """The variables of a formula, those aside that only what it loads depends on."""
+    return frozenset(atom for atom in formula.atoms() if isinstance(atom, Variable))
+
+
+def decode_joined(
+    kernel: Kernel, block: Block, flat: str, axes: tuple[Variable, ...], used: frozenset[Variable]
+) -> None:
+    """Write the axes that are needed from a flat position over them: the first ones as one where that is enough."""
+    joined = () if is_shared() else joined_axes(kernel)  # layers differ in what they join
+    if not set(joined) <= set(axes) or not used & set(joined):
+        decode(block, flat, axes, used)
+        return
+    position = flat_position(joined)
+    if joined == axes:
+        block.printer.positions[position] = flat
+        return
+    rest = axes[len(joined) :]
+    outer = Variable(block.fresh("line" if len(rest) == 1 else "plane"), product(v.extent for v in joined))
+    decode(block, flat, (outer, *rest), used | {outer})
+    block.printer.positions[position] = outer.name
+
+
+@dataclass(frozen=True)
+class Turned:
+    """Values of a pointwise kernel that are read along another axis than the result is written along.
+
+    Attributes:
+        along: the axis along which neighbours of the result are neighbours in memory.
+        across: the axis along which those of what the values are read from are.
+        values: what each thread puts into a tile of its block, for another one.
+    """
+
+    along: Variable
+    across: Variable
+    values: tuple[Scalar, ...]
+
+    @property
+    def sides(self) -> tuple[Variable, Variable]:
+        return self.along, self.across
+
+
+def turned(kernel: Kernel) -> Turned | None:
+    """Which values of a kernel go through tiles, so that neighbouring threads both read and write neighbours; None if
+    threads do so anyway, or if what is read is neither along one axis nor along the other."""
+    if len(kernel.stages) != 1 or len(kernel.stores) != 1 or isinstance(kernel.stores[0].value, Added):
+        return None
+    (store,) = kernel.stores
+    along = next((axis for axis in kernel.axes if _runs_along(store.buffer, store.index, axis)), None)
+    if along is None:
+        return None
+    apart = [load for load in store.value.loads if along in load.variables and not _is_along(load, along)]
+    sides = [next((axis for axis in kernel.axes if _is_along(load, axis)), None) for load in apart]
+    if not sides or sides[0] is None or any(side != sides[0] for side in sides):
+        return None
+    values = _apart(store.value, along, {id(load) for load in apart})
+    return Turned(along, sides[0], values) if values and len(values) <= _MOST_TILES else None
+
+
+def _runs_along(buffer: Buffer, index: Sequence[Index], axis: Variable) -> bool:
+    rest = flatten(index, buffer.shape) - of(axis)
+    return axis not in rest.variables
+
+
+def _is_along(load: Load, axis: Variable) -> bool:
+    return not load.children and _runs_along(load.buffer, load.index, axis)
+
+
+def _apart(value: Scalar, along: Variable, apart: Set[int]) -> tuple[Scalar, ...]:
+    """The largest parts of a value that read from distant places alone; none if a condition decides about one."""
+    mine = [load for load in value.loads if id(load) in apart]
+    if not mine:
+        return ()
+    if all(id(load) in apart or along not in load.variables for load in value.loads):
+        return (value,)
+    if isinstance(value, (Choose, Load)):
+        return ()
+    parts = [(part, _apart(part, along, apart)) for part in value.operands]
+    if any(not found and any(id(load) in apart for load in part.loads) for part, found in parts):
+        return ()
+    return tuple({id(one): one for _, found in parts for one in found}.values())
+
+
+def emit_turned(kernel: Kernel, turned: Turned, *, stride: bool = False) -> EmittedKernel:
+    """A block for each square of the two axes: it reads along one of them, and writes along the other."""
+    (along, across), (store,) = turned.sides, kernel.stores
+    others = tuple(axis for axis in kernel.axes if axis not in turned.sides)
+    fixed = [
+        "tile",
+        "tiles",
+        "place",
+        "outer",
+        "i",
+        *(f"{what}{axis.name}" for axis in turned.sides for what in _OF_SIDE),
+    ]
+    block = Block([*names_in(kernel), *fixed])
+    names = [
+        block.fresh(f"{value.buffer.name}_tile" if isinstance(value, Load) else "tile2") for value in turned.values
+    ]
+    if len(names) == 1:
+        names = ["tile"]
+    for name, value in zip(names, turned.values, strict=True):
+        size = f"[{TURNED}][{TURNED + 1}]"
+        block.write(f"__shared__ {C_TYPES[value.dtype]} {name}{size};  // a row and a column reach different banks")
+    for axis in turned.sides:
+        block.write(f"const {INDEX} tiles_{axis.name} = {_tiles(block.index(axis.extent))};")
+
+    def write_tile(place: str) -> None:
+        block.write(f"const {INDEX} first_{along.name} = {place} % tiles_{along.name} * {TURNED};")
+        block.write(
+            f"const {INDEX} first_{across.name} = {place} / tiles_{along.name} % tiles_{across.name} * {TURNED};"
+        )
+        if others:
+            outer = others[0].name if len(others) == 1 else "outer"
+            block.write(f"const {INDEX} {outer} = {place} / (tiles_{along.name} * tiles_{across.name});")
+            if len(others) > 1:
+                decode(block, "outer", others, frozenset(others))
+        with _each_place(block, across, along):
+            for name, value in zip(names, turned.values, strict=True):
+                block.write(f"{name}[i][threadIdx.x] = {block.value(value)};")
+        block.write("__syncthreads();")
+        with _each_place(block, along, across):
+            done = {
+                id(value): Local(value.dtype, f"{name}[threadIdx.x][i]")
+                for name, value in zip(names, turned.values, strict=True)
+            }
+            write_store(block, replace(store, value=rewrite(store.value, lambda _: None, dict(done))))
+
+    if stride:
+        with block.scope(f"for ({INDEX} place = blockIdx.x; place < tiles; place += gridDim.x)"):
+            write_tile("place")
+            block.write("__syncthreads();  // before the next tile is read")
+    else:
+        write_tile("blockIdx.x")
+    total = " * ".join([_bracketed(_tiles(block.index(axis.extent))) for axis in turned.sides])
+    total += f" * {_bracketed(count_text(block, others))}" if others else ""
+    setup = (
+        f"const dim3 threads({TURNED}, {_LINES});",
+        f"const int {'tiles' if stride else 'blocks'} = {total};",
+        *(bounded_blocks("tiles", TURNED * _LINES) if stride else ()),
+    )
+    schedule = "transposing tiles, grid-stride loop" if stride else "transposing tiles"
+    return finish(kernel, schedule, block, setup, counts=("tiles",) if stride else ())
+
+
+def _tiles(extent: str) -> str:
+    return str(-(-int(extent) // TURNED)) if extent.isdigit() else f"({extent} + {TURNED - 1}) / {TURNED}"
+
+
+def _bracketed(text: str) -> str:
+    return f"({text})" if " " in text else text
+
+
+@contextmanager
+def _each_place(block: Block, inner: Variable, outer: Variable) -> Iterator[None]:
+    """A block's walk over its tile, with neighbouring threads along `inner`."""
+    with block.scope(f"for (int i = threadIdx.y; i < {TURNED}; i += {_LINES})"):
+        block.write(f"const {INDEX} {inner.name} = first_{inner.name} + threadIdx.x;")
+        block.write(f"const {INDEX} {outer.name} = first_{outer.name} + i;")
+        inside = [f"{axis.name} < {block.index(axis.extent)}" for axis in (inner, outer)]
+        with block.scope(f"if ({' && '.join(inside)})"):
+            yield
+
+
+def can_vectorise(kernel: Kernel) -> bool:
+    """Everything is float32 and read either at the element's own place or at one fixed place."""
+    if len(kernel.stores) != 1 or kernel.reductions:
+        return False
+    (store,) = kernel.stores
+    is_flat = _new_block(kernel).printer.is_flat
+    if store.buffer.dtype != "float32" or not is_flat(store.buffer, store.index):
+        return False
+    flat = [load for load in store.value.loads if is_flat(load.buffer, load.index)]
+    others = [load for load in store.value.loads if load not in flat]
+    computed = [f for node in store.value.walk() if not isinstance(node, Load) for f in node.formulas]
+    return (
+        bool(flat)
+        and all(load.buffer.dtype == "float32" for load in flat)
+        and not any(f.variables for f in [*computed, *(f for load in others for f in load.index)])
+        and len({load.buffer for load in others}) == len(others)
+    )
+
+
+def emit_vectorised(kernel: Kernel, total: int, *, stride: bool = False) -> EmittedKernel:
+    """Four elements per thread, moved as one float4, or with `stride` as many fours as come up; the tail element by
+    element."""
+    block = _new_block(kernel)
+    store = kernel.stores[0]
+    reads = [load for load in store.value.loads if block.printer.is_flat(load.buffer, load.index)]
+    fixed = [load for load in store.value.loads if load not in reads]
+    function, source, numbers = _element_function(kernel, (*reads, *fixed), block.functions)
+    for load in fixed:
+        block.write(f"const {C_TYPES[load.dtype]} {load.buffer.name}_value = {block.printer.load(load)};")
+    fixed_names = [f"{load.buffer.name}_value" for load in fixed]
+    names = list(dict.fromkeys(load.buffer.name for load in reads))
+    passed = dict.fromkeys(load.buffer.name for load in reads if load.buffer.role != "temporary")
+    aligned = [f"reinterpret_cast<size_t>({name}) % 16 == 0" for name in passed]  # a slice may start anywhere
+
+    def write_four(aligned: Sequence[str]) -> None:
+        with block.scope(f"if ({' && '.join([*aligned, 'first + 3 < total'])})"):
+            for name in names:
+                block.write(f"const float4 {name}4 = *reinterpret_cast<const float4*>({name} + first);")
+            block.write("float4 result;")
+            for part in "xyzw":
+                arguments = ", ".join([*(f"{name}4.{part}" for name in names), *fixed_names, *numbers])
+                block.write(f"result.{part} = {function}({arguments});")
+            block.write(f"*reinterpret_cast<float4*>({store.buffer.name} + first) = result;")
+        with block.scope("else"), block.scope(f"for ({INDEX} i = first; i < total && i < first + 4; ++i)"):
+            arguments = ", ".join([*(f"{name}[i]" for name in names), *fixed_names, *numbers])
+            block.write(f"{store.buffer.name}[i] = {function}({arguments});")
+
+    first, threads = "(blockIdx.x * blockDim.x + threadIdx.x) * 4", threads_for(-(-total // 4))
+    if stride:
+        if aligned:
+            block.write(f"const bool aligned = {' && '.join(aligned)};")
+        block.write(f"const {INDEX} step = gridDim.x * blockDim.x * 4;")
+        with block.scope(f"for ({INDEX} first = {first}; first < total; first += step)"):
+            write_four(["aligned"] if aligned else [])
+    else:
+        block.write(f"const {INDEX} first = {first};")
+        write_four(aligned)
+    setup = linear_setup(block, kernel.axes, threads, "(total + 4 * threads - 1) / (4 * threads)", stride=stride)
+    schedule = "float4 vectorised, grid-stride loop" if stride else "float4 vectorised"
+    return finish(kernel, schedule, block, setup, counts=("total",), helpers=source)
+
+
+def _element_function(
+    kernel: Kernel, loads: Sequence[Load], functions: dict[tuple[str, str], None]
+) -> tuple[str, str, list[NumberName]]:
+    """A device function from the loaded values of one element to its result, and the numbers that it takes as well."""
+    store = kernel.stores[0]
+    name = f"{kernel.name.removesuffix('_kernel')}_element"
+    block = Block([*kernel.size_names, name])
+    parameters: dict[str, str] = {}
+    for load in loads:
+        parameter = parameters.setdefault(load.buffer.name, block.fresh(load.buffer.name))
+        block.name(load, parameter)
+    text = block.value(store.value)
+    block.write(f"return {text};")
+    functions.update(block.functions)
+    numbers = [name for name in mentioned(kernel.size_names, "\n".join(block.lines)) if isinstance(name, NumberName)]
+    listed = ", ".join(f"float {parameter}" for parameter in (*parameters.values(), *numbers))
+    source = f"__device__ __forceinline__ float {name}({listed}) {{\n" + "\n".join(block.lines) + "\n}\n\n"
+    return name, source, numbers

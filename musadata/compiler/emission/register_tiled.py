@@ -1,0 +1,201 @@
+"""Large matrix products, and convolutions written as such: tiles in shared memory, their products in registers.
+
+The scheme of CUTLASS's SIMT kernels (Kerr et al., "CUTLASS: Fast Linear Algebra in CUDA C++", 2017): a block computes a
+tile of the output and each thread a rectangle of it in registers, so that a value from shared memory is used several
+times.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from musadata.compiler.emission.launch import EmittedKernel, count_text, finish
+from musadata.compiler.emission.pointwise import names_in
+from musadata.compiler.emission.statements import INDEX, Block
+from musadata.compiler.emission.tile_operands import (
+    Operand,
+    Tile,
+    alignment,
+    count_blocks,
+    flat_name,
+    load_functions,
+    own_names,
+    read_operand,
+    write_grid,
+    write_places,
+    write_slices,
+)
+from musadata.compiler.emission.tiled import (
+    BUSY_BLOCKS,
+    TILE,
+    along_x,
+    decode_used,
+    longest_first,
+    partition,
+    write_batch,
+    write_depth,
+    write_phases,
+    write_results,
+)
+from musadata.compiler.ir.index_formulas import Variable
+from musadata.compiler.lowering.fusion import Kernel, Reduce
+
+_NAMES = {128: "wide register tiles", 64: "register tiles", 32: "medium register tiles", 16: "small register tiles"}
+_PADDING = 4  # floats at the end of a tile's row, so that threads which write a column reach different banks
+
+
+@dataclass(frozen=True)
+class RegisterTile(Tile):
+    """A tile of which each thread computes `thread_rows` x `thread_cols`."""
+
+    thread_rows: int
+    thread_cols: int
+
+    @property
+    def threads(self) -> int:
+        return self.rows // self.thread_rows * (self.cols // self.thread_cols)
+
+
+LARGE, MEDIUM = RegisterTile(128, 128, 16, 8, 8), RegisterTile(64, 64, 16, 8, 4)
+SHAPES = (LARGE, MEDIUM)
+# Fewer threads with more sums each read less from shared memory, but fewer of them wait.
+WIDE_SHAPES = (
+    RegisterTile(128, 128, 16, 16, 8),
+    RegisterTile(64, 128, 16, 8, 8),
+    RegisterTile(128, 64, 16, 8, 8),
+    RegisterTile(64, 64, 16, 4, 4),
+)
+# Tiles that hold all of few rows or columns, so that the operand with the many others is read once.
+_NARROW_ROWS = (RegisterTile(32, 128, 16, 4, 8), WIDE_SHAPES[1], RegisterTile(96, 64, 24, 8, 4), WIDE_SHAPES[2])
+_NARROW_COLS = (RegisterTile(128, 32, 16, 8, 4), WIDE_SHAPES[2], RegisterTile(64, 96, 24, 8, 4), WIDE_SHAPES[1])
+# Others for the same, with other shares of the tile.
+_NARROW_ROWS_WIDE = (RegisterTile(32, 64, 16, 4, 4), MEDIUM, WIDE_SHAPES[2], WIDE_SHAPES[0])
+_NARROW_COLS_WIDE = (RegisterTile(64, 32, 16, 4, 4), MEDIUM, WIDE_SHAPES[1], WIDE_SHAPES[0])
+# Those of the large ones where some operand is moved element by element, which takes more registers.
+_ELEMENTWISE = {LARGE: replace(LARGE, depth=8), WIDE_SHAPES[0]: replace(WIDE_SHAPES[0], depth=8)}
+_FEW_BLOCKS = 264  # two for each multiprocessor of a large GPU: with fewer, blocks of more threads keep it busy
+
+
+def narrow_tile(batch: int, rows: int, cols: int, *, wide: bool = False) -> RegisterTile | None:
+    """The least tile that all rows fit into, or all columns, where these are few; None where such tiles leave much of a
+    GPU idle. With `wide`, the other good one for the same."""
+    few, shapes = (rows, _NARROW_ROWS) if rows < cols else (cols, _NARROW_COLS)
+    others = _NARROW_ROWS_WIDE if rows < cols else _NARROW_COLS_WIDE
+    fitting = ((one, other) for one, other in zip(shapes, others, strict=True) if few <= _narrow_side(one, rows, cols))
+    tile, other = next(fitting, (None, None))
+    if tile is None or few <= TILE or count_blocks(tile, batch, rows, cols) < BUSY_BLOCKS:
+        return None
+    return other if wide else tile
+
+
+def _narrow_side(tile: RegisterTile, rows: int, cols: int) -> int:
+    return tile.rows if rows < cols else tile.cols
+
+
+def emit_register_tiled(kernel: Kernel, tile: RegisterTile, hints: tuple[int, int, int]) -> EmittedKernel:
+    """A block per tile of the output; each thread keeps a rectangle of sums in registers. `hints`: how many products,
+    rows and columns there are."""
+    stage = kernel.reductions[0]
+    parts = partition(kernel)
+    assert parts is not None
+    batch, rows, cols = parts
+    own = [*own_names(kernel.axes), *(v.name for v in stage.axes), "thread_row", "thread_col", stage.local]
+    block = Block([*names_in(kernel), *own])
+    operands = (
+        read_operand(block, stage, "left", rows, "float32"),
+        read_operand(block, stage, "right", cols, "float32"),
+    )
+    if any(operand.base is None for operand in operands):
+        few = count_blocks(tile, *hints) < _FEW_BLOCKS
+        tile = replace(MEDIUM, thread_rows=4) if tile == MEDIUM and few else _ELEMENTWISE.get(tile, tile)
+    _write_positions(block, tile, operands, *longest_first(*hints[1:], along_x(block, stage, batch)))
+    write_places(block, tile, operands)
+    write_batch(block, batch, along_x(block, stage, batch))
+    write_phases(block, stage)
+    if any(operand.base is not None for operand in operands):
+        block.write(f"const bool aligned = {alignment(block, operands)};")
+    block.write(f"float sums[{tile.thread_rows}][{tile.thread_cols}] = {{}};")
+    depth = write_depth(block, kernel, (tile.rows, tile.cols))
+    block.write()
+    row, col = _part("i", tile.thread_rows, tile.rows), _part("i", tile.thread_cols, tile.cols)
+    write_slices(
+        block,
+        tile,
+        operands,
+        depth,
+        lambda: block.paste("register_products", tile=tile, row=row, col=col),
+        lambda operand: _put_away(block, tile, operand),
+    )
+    block.write()
+    _write_results(block, kernel, stage, tile, rows, cols)
+    setup = write_grid(block, tile, operands, batch, stage, swapped=hints[1] > hints[2])
+    return finish(
+        kernel,
+        _NAMES[tile.thread_rows * tile.thread_cols],
+        block,
+        setup,
+        helpers=load_functions(operands),
+        bounds=tile.threads,
+        tile=(tile.rows, tile.cols, tile.depth),
+    )
+
+
+def _write_positions(
+    block: Block, tile: RegisterTile, operands: Sequence[Operand], row_block: str, col_block: str
+) -> None:
+    for operand in operands:
+        size = f"[2][{tile.depth}][{operand.extent(tile) + _PADDING}]"
+        block.write(f"__shared__ __align__(16) float {operand.side}_tile{size};")
+    across = tile.cols // tile.thread_cols // 8
+    block.paste("register_positions", tile=tile, across=across, row_block=row_block, col_block=col_block)
+
+
+def _put_away(block: Block, tile: RegisterTile, operand: Operand) -> None:
+    k, line = operand.place(tile)
+    at, source = f"{operand.side}_tile[current ^ 1]", f"{operand.side}_next[i]"
+    if operand.group == 1:
+        block.write(f"{at}[{k}][{line}] = {source};")
+    elif operand.along_depth:
+        for part, letter in enumerate("xyzw"):
+            block.write(f"{at}[{k} + {part}][{line}] = {source}.{letter};")
+    else:
+        block.write(f"*reinterpret_cast<float4*>(&{at}[{k}][{line}]) = {source};")
+
+
+def _part(counter: str, share: int, extent: int) -> str:
+    """The place of a thread's row or column `counter`: groups of four, spread evenly over the tile."""
+    return f" + {counter}" if share == 4 else f" + {counter} / 4 * {extent * 4 // share} + {counter} % 4"
+
+
+def _write_results(
+    block: Block,
+    kernel: Kernel,
+    stage: Reduce,
+    tile: RegisterTile,
+    rows: tuple[Variable, ...],
+    cols: tuple[Variable, ...],
+) -> None:
+    sides = [
+        ("i", flat_name("left", rows), rows, "row", tile.thread_rows, tile.rows),
+        ("j", flat_name("right", cols), cols, "col", tile.thread_cols, tile.cols),
+    ]
+    outer, inner = sides[::-1] if len(cols) > len(rows) else sides  # what takes divisions is worked out less often
+    with _result_loop(block, outer):
+        head = len(block.lines)
+        with _result_loop(block, inner):
+            place = len(block.lines)
+            block.printer.rename = {stage.local: "sums[i][j]"}
+            write_results(block, kernel)
+            decode_used(block, place, (inner[1], inner[2]))
+        decode_used(block, head, (outer[1], outer[2]))
+
+
+@contextmanager
+def _result_loop(block: Block, side: tuple[str, str, tuple[Variable, ...], str, int, int]) -> Iterator[None]:
+    """A loop over a thread's rows or columns, as far as they are inside of the result."""
+    counter, name, axes, line, share, extent = side
+    with block.unrolled(counter, share):
+        block.write(f"const {INDEX} {name} = first_{line} + thread_{line}{_part(counter, share, extent)};")
+        block.write(f"if ({name} >= {count_text(block, axes)}) continue;")
+        block.name_flat(axes, name)
+        yield

@@ -1,0 +1,417 @@
+"""Kernels with inner loops: each point of the axes is worked on by a thread, a warp or a block."""
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from itertools import pairwise, takewhile
+
+from musadata.compiler.emission.cpp import (
+    C_TYPES,
+    UNARY,
+    combined,
+    combined_type,
+    helper_name,
+    helpers,
+    identity,
+    number_text,
+    update,
+)
+from musadata.compiler.emission.held_rows import HeldRow, held_row, helpers_of
+from musadata.compiler.emission.launch import EmittedKernel, count_text, finish, linear_setup
+from musadata.compiler.emission.pointwise import decode_joined, decoded, names_in, threads_for, write_store
+from musadata.compiler.emission.statements import INDEX, Block, decode, is_shared
+from musadata.compiler.ir.index_formulas import ZERO, Index, Operation, Size, Variable, of, product
+from musadata.compiler.ir.scalar import Local, Named
+from musadata.compiler.lowering.fusion import Kernel, Reduce, Scan, Stage, Store
+from musadata.compiler.lowering.paired_reductions import is_extreme, is_moments, is_shifted, is_softmax
+
+WARP = 32
+COLLECTIVE = ("sum", "prod", "max", "min", "fast_max", "any", "all")  # reductions that several threads can share
+
+
+_SHARED_TYPES = ("float32", "float64", "int64", "int32", "bool")
+
+
+@dataclass(frozen=True)
+class Team:
+    """The threads that work on one point together.
+
+    Attributes:
+        first: the member's first inner position; "" where one thread does all.
+        step: how far a member's next inner position is.
+        leader: the condition under which a member stores the result of a point.
+        collective: prefix of the functions that combine the members' partial results.
+        memory: whether those functions need shared memory, and how many elements.
+        online: whether a maximum and the sum of exponentials below it are found in one loop.
+        row: how the members hold their row in registers, if they do.
+    """
+
+    first: str = ""
+    step: str = ""
+    leader: str = ""
+    collective: str = ""
+    memory: int = 0
+    online: bool = False
+    row: HeldRow | None = None
+
+
+def emit_thread(kernel: Kernel, points: int, *, stride: bool = False, online: bool = False) -> EmittedKernel:
+    """One thread per point; with `stride`, a bounded grid of threads that stride over the points."""
+    block, point = new_block(kernel), point_name(kernel)
+    block.write_thread_loop(point, stride, lambda: work(kernel, block, Team(online=online), point))
+    setup = linear_setup(block, kernel.axes, min(128, threads_for(points)), stride=stride)
+    schedule = "one thread per output, grid-stride loop" if stride else "one thread per output"
+    return finish(kernel, schedule, block, setup, counts=("total",))
+
+
+def emit_warp(kernel: Kernel, points: int, *, online: bool, held: int = 0) -> EmittedKernel:
+    """One warp per point, partial results combined by shuffles; a lane holds `held` elements of a row in registers."""
+    block, point = new_block(kernel), point_name(kernel)
+    row = held_row(kernel, "lane", WARP, held) if held else None
+    team = Team("lane", str(WARP), "lane == 0", "warp", online=online, row=row)
+    warps = 4 if points >= 4 else 1
+    if warps == 1:
+        block.write(f"const {INDEX} {point} = blockIdx.x;")
+    else:
+        block.write(f"const {INDEX} {point} = blockIdx.x * (blockDim.x / {WARP}) + threadIdx.x / {WARP};")
+    block.write(f"const int lane = threadIdx.x % {WARP};")
+    block.write(f"if ({point} >= total) return;  // the whole warp leaves")
+    work(kernel, block, team, point)
+    blocks = f"(total + {warps} - 1) / {warps}" if warps > 1 else "total"
+    setup = linear_setup(block, kernel.axes, warps * WARP, blocks)
+    schedule, functions = "one warp per output, shuffle reduction", helpers(kernel, "warp")
+    if row is not None:
+        schedule, functions = "one warp per row in registers, shuffle reduction", functions + helpers_of(_text(block))
+    return finish(kernel, schedule, block, setup, counts=("total",), helpers=functions)
+
+
+def emit_block(kernel: Kernel, threads: int, *, shuffle: bool, online: bool, held: int = 0) -> EmittedKernel:
+    """One block per point, partial results combined in shared memory, or by shuffles and then in shared memory; a
+    thread holds `held` elements of a row in registers."""
+    row = held_row(kernel, "threadIdx.x", threads, held) if held else None
+    block, point = new_block(kernel), point_name(kernel)
+    memory = threads // WARP if shuffle else threads
+    team = Team("threadIdx.x", "blockDim.x", "threadIdx.x == 0", "block", memory, online, row)
+    declare_partial(block, kernel, f"[{memory}]")
+    if kernel.axes:
+        block.write(f"const {INDEX} {point} = blockIdx.x;")
+    work(kernel, block, team, point)
+    setup = (f"const int blocks = {count_text(block, kernel.axes)};", f"const int threads = {threads};")
+    schedule = "one block per output, " + ("warp shuffles and shared memory" if shuffle else "shared-memory reduction")
+    functions = helpers(kernel, "warp", "shuffle") if shuffle else helpers(kernel, "tree")
+    if row is not None:
+        schedule, functions = schedule.replace("output", "row in registers"), functions + helpers_of(_text(block))
+    limit = threads if row is not None else 0  # else arrays in registers may take more than a large block has
+    return finish(kernel, schedule, block, setup, helpers=functions, bounds=limit)
+
+
+def _text(block: Block) -> str:
+    return "\n".join(block.lines)
+
+
+def can_share(kernel: Kernel) -> bool:
+    """Whether several threads can work on one point."""
+    return all(
+        (r.kind in COLLECTIVE or r.kind.startswith("arg")) and combined_type(r) in _SHARED_TYPES
+        for r in kernel.reductions
+    )
+
+
+def declare_partial(block: Block, kernel: Kernel, size: str) -> None:
+    """The shared memory in which threads combine what they have found, for each type."""
+    stages = combined(kernel.reductions)
+    for dtype in dict.fromkeys(map(combined_type, stages)):
+        block.write(f"__shared__ {C_TYPES[dtype]} {_partial(kernel, dtype)}{size};")
+    if any(stage.kind.startswith("arg") for stage in stages):
+        block.write(f"__shared__ {INDEX} places{size};")
+
+
+def _partial(kernel: Kernel, dtype: str) -> str:
+    first = combined_type(combined(kernel.reductions)[0])
+    return "partial" if dtype == first else f"partial_{dtype}"
+
+
+def new_block(kernel: Kernel) -> Block:
+    inner = [axis.name for stage in kernel.stages for axis in stage.axes]
+    registers = [stage.local for stage in kernel.reductions]
+    return Block([*names_in(kernel), *inner, *registers, "total", "lane", "member", "k", "step"])
+
+
+def point_name(kernel: Kernel) -> str:
+    """The variable of the flat point: the axis itself where there is only one."""
+    if len(kernel.axes) == 1:
+        return kernel.axes[0].name
+    return "output" if all(not store.axes for store in kernel.stores) else "point"
+
+
+def work(kernel: Kernel, block: Block, team: Team, point: str) -> None:
+    """Write all stages at one point."""
+    if len(kernel.axes) > 1 and not team.first and not is_shared():
+        block.printer.flat = (kernel.axes, point)
+        decode_joined(kernel, block, point, kernel.axes, decoded(kernel, block))
+    elif len(kernel.axes) > 1:
+        decode(block, point, kernel.axes, used_axes(kernel))
+    _Work(kernel, block, team).write()
+
+
+class _Work:
+    """The stages under construction."""
+
+    def __init__(self, kernel: Kernel, block: Block, team: Team):
+        self.kernel, self.block, self.team, self.stages = kernel, block, team, kernel.stages
+        self.fixed, self.known = frozenset(kernel.axes), frozenset[str]()  # variables, and registers that hold results
+        self.names = _register_names(kernel, block)
+        tests = [is_softmax, *([is_moments] if team.row is not None else [])] if team.online else []
+        self.online = {one: other for one, other in pairwise(self.stages) if any(test(one, other) for test in tests)}
+
+    def write(self) -> None:
+        """Write all stages in order, those that one loop finds together at the first of them."""
+        block, row, done = self.block, self.team.row, set[Stage]()
+        if row is not None:
+            row.start(block, self.kernel)
+        for number, stage in enumerate(self.stages):
+            assert not isinstance(stage, Scan)
+            if stage in done:
+                continue
+            if isinstance(stage, Reduce):
+                block.write()
+                found = self._reduce(stage, self.stages[number + 1 :])
+                self.known |= {one.local for one in found}
+                done.update(found)
+            elif stage.axes:
+                block.write()
+                block.hoist(stage.value, self.fixed, self.known)
+                if row is not None and row.holds(stage):
+                    row.write_stores(block, stage)
+                else:
+                    with _loops(block, stage.axes, self.team):
+                        write_store(block, stage)
+            else:
+                stores = [stage, *takewhile(_is_single, self.stages[number + 1 :])]
+                later = self.stages[number + len(stores) :]
+                self._store_once(stores, {id(node) for one in later for node in one.value.walk()})
+                done.update(stores)
+
+    def _reduce(self, stage: Reduce, rest: Sequence[Stage]) -> list[Reduce]:
+        """A reduction, and those after it that are found with it; all that are done then."""
+        following = rest[0] if rest else None
+        if is_extreme(stage, following):
+            assert isinstance(following, Reduce)
+            self._reduce_position(following, self.names[following.local], self.names[stage.local])
+            self._store_result(stage)
+            return [stage, following]
+        if stage in self.online:
+            below = self.online[stage]
+            assert isinstance(below, Reduce)
+            (self._reduce_moments if stage.kind == "sum" else self._reduce_online)(stage, below)
+            return [stage, below]
+        if stage.kind.startswith("arg"):
+            self._reduce_position(stage, self.names[stage.local], self.block.fresh("best"))
+            return [stage]
+        found = self._together(stage, rest)
+        self._reduce_together(found)
+        return found
+
+    def _together(self, first: Reduce, rest: Sequence[Stage]) -> list[Reduce]:
+        """A reduction and those right after it that go along the same axes and do not need its result: they are found
+        in one loop."""
+        found, paired = [first], (*self.online, *self.online.values())
+        for stage in rest:
+            if not isinstance(stage, Reduce) or stage in paired or stage.kind not in COLLECTIVE:
+                break
+            if stage.axes != first.axes or not stage.axes or stage.contraction:
+                break
+            if stage.value.locals & {one.local for one in found}:
+                break
+            found.append(stage)
+        while len(found) > 1 and is_extreme(found[-1], next(iter(rest[len(found) - 1 :]), None)):
+            found.pop()
+        return found
+
+    @contextmanager
+    def _elements(self, stages: Sequence[Reduce], axes: tuple[Variable, ...]) -> Iterator[None]:
+        """The inner loops over what reductions combine: in registers, or from memory."""
+        row = self.team.row
+        if row is None:
+            with _loops(self.block, axes, self.team):
+                yield
+        else:
+            with row.pieces(self.block, *stages) as start, row.elements(self.block, stages, start):
+                yield
+
+    def _combined(self, kind: str, dtype: str, *found: str) -> str:
+        """The call that combines what the members of a team have found."""
+        shared = [_partial(self.kernel, dtype), *(["places"] if kind.startswith("arg") else [])]
+        return (
+            f"{helper_name(self.team.collective, kind)}({', '.join([*found, *(shared if self.team.memory else [])])})"
+        )
+
+    def _reduce_together(self, stages: Sequence[Reduce]) -> None:
+        """Reductions along the same axes in one loop."""
+        block = self.block
+        for stage in stages:
+            block.hoist(stage.value, self.fixed, self.known)
+        if not stages[0].axes and stages[0].kind in COLLECTIVE:  # one element: a team's members must not each count it
+            (stage,) = stages
+            block.write(f"const {C_TYPES[stage.dtype]} {self.names[stage.local]} = {block.value(stage.value)};")
+            self._store_result(stage)
+            return
+        identities = {stage: identity(stage.kind, stage.dtype) for stage in stages}
+        axes = _bounded(block, stages[0].axes)
+        for stage in stages:
+            block.write(f"{C_TYPES[stage.dtype]} {self.names[stage.local]} = {identities[stage]};")
+        with self._elements(stages, axes):
+            block.name_shared([stage.value for stage in stages])
+            for stage in stages:
+                with block.element(stage.value, identities[stage]) as text:
+                    if stage.kind in ("max", "min"):
+                        block.functions[f"{stage.kind}imum", stage.dtype] = None
+                    block.write(update(stage.kind, stage.dtype, self.names[stage.local], text))
+        for stage in stages:
+            if self.team.collective:
+                name = self.names[stage.local]
+                block.write(f"{name} = {self._combined(stage.kind, stage.dtype, name)};")
+            self._store_result(stage)
+
+    def _reduce_online(self, largest: Reduce, below: Reduce) -> None:
+        """Maximum and sum of exponentials in one loop: the sum is scaled whenever the maximum grows."""
+        block, row, dtype = self.block, self.team.row, largest.dtype
+        kind, top, total = C_TYPES[dtype], self.names[largest.local], self.names[below.local]
+        exp, zero, one = "expf" if dtype == "float32" else "exp", number_text(0, dtype), number_text(1, dtype)
+        block.hoist(largest.value, self.fixed, self.known)
+        block.write(f"{kind} {top} = -INFINITY;")
+        block.write(f"{kind} {total} = {identity('sum', dtype)};")
+        if row is not None:
+            unshifted = "isinf({})" if is_shifted(below) else "{} == -INFINITY"
+            row.write_exponentials(block, largest, top, total, unshifted)
+        else:
+            with _loops(block, _bounded(block, largest.axes), self.team):
+                words = {"kind": kind, "top": top, "total": total, "exp": exp, "one": one}
+                current, value = block.fresh("current"), block.value(largest.value)
+                block.paste("online_softmax", current=current, value=value, **words)
+        if self.team.collective:
+            own = block.fresh("own_max")
+            block.write(f"const {kind} {own} = {top};")
+            block.write(f"{top} = {self._combined('fast_max', dtype, own)};")
+            scale = f"{exp}({own} - {top})"
+            if is_shifted(below) and row is None:
+                scale = f"({own} == {top} ? {one} : {scale})"
+            elif is_shifted(below):
+                subtracted = block.fresh("subtracted")
+                block.write(f"const {kind} {subtracted} = isinf({top}) ? {zero} : {top};")
+                scale = f"{exp}((isinf({own}) ? {zero} : {own}) - {subtracted})"
+            block.write(f"{total} = {self._combined('sum', dtype, f'{total} * {scale}')};")
+        if is_shifted(below) and row is None:
+            block.write(f"if (isinf({top})) {total} *= {exp}({top});  // nothing is subtracted from infinities")
+        for stage in (largest, below):
+            self._store_result(stage)
+
+    def _reduce_moments(self, sum_: Reduce, squares: Reduce) -> None:
+        """A sum and the squares around the mean in one pass: what each thread found is moved to the mean of all."""
+        block = self.block
+        assert self.team.row is not None
+        block.hoist(sum_.value, self.fixed, self.known)
+        total, spread = self.names[sum_.local], self.names[squares.local]
+        count, mean, found = (block.fresh(name) for name in ("own_count", "own_mean", "own_squares"))
+        self.team.row.write_moments(block, sum_, count, mean, found)
+        block.write(f"const float {total} = {self._combined('sum', sum_.dtype, f'{count} * {mean}')};")
+        length = block.printer.index(product(axis.extent for axis in sum_.axes), UNARY)
+        apart = block.fresh("apart")
+        block.write(f"const float {apart} = {mean} - {total} / {length};")
+        moved = f"{found} + {count} * {apart} * {apart}"
+        block.write(f"const float {spread} = {self._combined('sum', sum_.dtype, moved)};")
+        for stage in (sum_, squares):
+            self._store_result(stage)
+
+    def _reduce_position(self, stage: Reduce, name: str, best: str) -> None:
+        """The first position of the largest or smallest element, and the element, under two names; NaN counts as
+        both."""
+        block, dtype = self.block, stage.value.dtype
+        kind, sign = C_TYPES[dtype], ">" if stage.kind == "argmax" else "<"
+        block.hoist(stage.value, self.fixed, self.known)
+        block.write(f"{kind} {best} = {identity(stage.kind[3:], dtype)};")
+        block.write(f"{INDEX} {name} = -1;")
+        with self._elements([stage], _bounded(block, stage.axes)), block.element(stage.value, "") as text:
+            current = block.fresh("current")
+            block.write(f"const {kind} {current} = {text};")
+            better = f"{current} {sign} {best}"
+            if dtype.startswith("float"):
+                better += f" || (isnan({current}) && !isnan({best}))"
+            with block.scope(f"if ({name} < 0 || {better})"):
+                block.write(f"{best} = {current};")
+                flat: Index = ZERO
+                for axis in stage.axes:
+                    flat = flat * axis.extent + of(axis)
+                block.write(f"{name} = {block.index(flat)};")
+        if self.team.collective:
+            block.write(f"{self._combined(stage.kind, dtype, best, name)};")
+        self._store_result(stage)
+
+    def _store_result(self, stage: Reduce) -> None:
+        if stage.buffer is not None:
+            self._store_once([Store(stage.buffer, (), stage.index, Local(stage.dtype, stage.local))])
+
+    def _store_once(self, stores: Sequence[Stage], later: Collection[int] = ()) -> None:
+        """Stores of the leader. What is read `later` is computed by all members, once."""
+        for store in stores:
+            if isinstance(store.value, Named) and id(store.value) in later:
+                self.block.held(store.value)
+        with self.block.scope(f"if ({self.team.leader})") if self.team.leader else nullcontext():
+            for store in stores:
+                assert isinstance(store, Store)
+                write_store(self.block, store)
+
+
+def _is_single(stage: Stage) -> bool:
+    return isinstance(stage, Store) and not stage.axes
+
+
+def _register_names(kernel: Kernel, block: Block) -> dict[str, str]:
+    """Registers are named after the value that they hold, unless a buffer or a function has that name."""
+    buffers = {b.name for b in (*kernel.inputs, *kernel.outputs)}
+    names = {r.local: f"{r.local}_result" if r.local in buffers else r.local for r in kernel.reductions}
+    names = {local: f"{name}_value" if name in _FUNCTION_NAMES else name for local, name in names.items()}
+    block.printer.rename = {**(block.printer.rename or {}), **names}
+    return names
+
+
+_FUNCTION_NAMES = frozenset({"sum", "max", "min", "prod", "exp", "sqrt"})
+
+
+def used_axes(kernel: Kernel) -> frozenset[Variable]:
+    found = [stage.value.variables for stage in kernel.stages]
+    found += [index.variables for stage in kernel.stages if stage.buffer is not None for index in stage.index]
+    found += [axis.extent.variables for stage in kernel.stages for axis in stage.axes]
+    return frozenset[Variable]().union(*found)
+
+
+@contextmanager
+def _loops(block: Block, axes: tuple[Variable, ...], team: Team) -> Iterator[None]:
+    """The inner loops: nested for one thread; flattened and distributed over the threads of a team."""
+    if not axes:
+        yield
+    elif not team.first:
+        with ExitStack() as loops:
+            for axis in axes:
+                limit = block.index(axis.extent)
+                head = f"for ({INDEX} {axis.name} = 0; {axis.name} < {limit}; ++{axis.name})"
+                loops.enter_context(block.scope(head))
+            yield
+    else:
+        flat = axes[0].name if len(axes) == 1 else block.fresh("inner")
+        limit = count_text(block, axes)
+        with block.scope(f"for ({INDEX} {flat} = {team.first}; {flat} < {limit}; {flat} += {team.step})"):
+            if len(axes) > 1:
+                decode(block, flat, axes, frozenset(axes))
+            yield
+
+
+def _bounded(block: Block, axes: tuple[Variable, ...]) -> tuple[Variable, ...]:
+    """The axes, with extents in variables that are quotients, or formulas of the position (an adaptive window)."""
+    bounded = []
+    for axis in axes:
+        if axis.extent.variables or isinstance(axis.extent.atom, Operation):
+            known = block.printer.positions.get(axis.extent)
+            axis = Variable(axis.name, of(Size(known or block.name_formula(axis.extent, f"{axis.name}_count"))))
+        bounded.append(axis)
+    return tuple(bounded)

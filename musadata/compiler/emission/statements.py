@@ -1,0 +1,397 @@
+"""Writing the body of a kernel: variables with readable names, guarded loads as `if`, no overlong lines."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import chain
+from pathlib import Path
+
+import jinja2
+import yaml
+
+from musadata.compiler.emission.cpp import C_TYPES, Printer, reshaped
+from musadata.compiler.ir.index_formulas import Index, Opaque, Operation, Variable, divide, of, product
+from musadata.compiler.ir.program import SPATIAL_AXES, axis_names
+from musadata.compiler.ir.scalar import (
+    MATH_FUNCTIONS,
+    RESERVED_NAMES,
+    Among,
+    Call,
+    Cast,
+    Choose,
+    Compare,
+    Formula,
+    Literal,
+    Load,
+    Local,
+    Named,
+    Scalar,
+    free_name,
+    same,
+)
+from musadata.compiler.lowering.layout import flat_position
+
+LONGEST_TEXT = 72  # an expression that is longer gets a variable of its own
+LONGEST_ASSIGNED = 80  # of a choice, whose operands get variables if it is longer
+LONGEST_FORMULA = 48  # the same for index formulas
+LONGEST_QUOTIENT = 12  # the same for quotients inside of formulas
+INDEX = "int"
+_PARTS = yaml.safe_load((Path(__file__).parent / "templates" / "kernel_parts.yaml").read_text(encoding="utf-8"))
+_JINJA = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+PARTS = {name: _JINJA.from_string(text) for name, text in _PARTS.items()}
+ONE_STEP = " * 1"  # how far a window moves, in kernels that others share in which it moves farther
+_MOVING = frozenset(chain.from_iterable(SPATIAL_AXES.values()))
+_NUMBER = re.compile(r"\d+")
+
+
+# In kernels that layers share: what stands for a size, be it a number in one layer and a name in another.
+_SHARED_SIZES: ContextVar[re.Pattern[str] | None] = ContextVar("shared_sizes", default=None)
+
+
+@contextmanager
+def written_alike(size_names: Iterable[str]) -> Iterator[None]:
+    """Kernels that are written inside do not differ by the names of their sizes alone, and are brief."""
+    names = "".join(rf"|\b{re.escape(name)}\b" for name in size_names)
+    token = _SHARED_SIZES.set(re.compile(rf"\d+{names}"))
+    yield
+    _SHARED_SIZES.reset(token)
+
+
+def is_shared() -> bool:
+    """Whether a kernel is written that others may share: its sizes are parameters by the names that these share."""
+    return _SHARED_SIZES.get() is not None
+
+
+def text_length(text: str) -> int:
+    """Characters of an expression; each number counts as two, so that kernels do not differ by their sizes alone."""
+    sizes = _SHARED_SIZES.get()
+    return len(sizes.sub("size", text) if sizes else _NUMBER.sub("00", text))
+
+
+class Block:
+    """Lines of C++ under construction, with the names and values that are in scope.
+
+    Names are unique in a kernel. A value that has been given a variable is printed by its name from then on, as long
+    as the scope in which that happened is open.
+    """
+
+    def __init__(self, taken: Iterable[str], depth: int = 1):
+        self.lines: list[str] = []
+        self.depth = depth
+        self.functions: dict[tuple[str, str], None] = {}
+        self.printer = Printer({}, self.functions)
+        self._names = set(taken) | RESERVED_NAMES
+        self._uses: Counter[int] = Counter()
+        self._alive: list[Scalar] = []  # keeps identities valid while they are used as keys
+        self._results: dict[str, list[Named]] = {}  # that were given a variable, by their names
+
+    def write(self, line: str = "") -> None:
+        self.lines.append("    " * self.depth + line if line else "")
+
+    def paste(self, part: str, **words: object) -> None:
+        """Write statements of `kernel_parts.yaml`."""
+        for line in PARTS[part].render(words).splitlines():
+            self.write(line)
+
+    @contextmanager
+    def scope(self, head: str) -> Iterator[None]:
+        """An indented block in braces; variables that are made inside are forgotten after it. `else` goes on a line."""
+        if head == "else":
+            self.lines[-1] += " else {"
+        else:
+            self.write(f"{head} {{")
+        named, positions = dict(self.printer.named), dict(self.printer.positions)
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self.printer.named, self.printer.positions = named, positions
+        self.write("}")
+
+    @contextmanager
+    def unrolled(self, counter: str, count: int | str) -> Iterator[None]:
+        """A loop that is unrolled, since what it goes along is in registers."""
+        self.write("#pragma unroll")
+        with self.scope(f"for (int {counter} = 0; {counter} < {count}; ++{counter})"):
+            yield
+
+    def write_thread_loop(self, point: str, stride: bool, write_body: Callable[[], None]) -> None:
+        """What a thread does at its own point, or at all points that it strides over."""
+        first = f"{INDEX} {point} = blockIdx.x * blockDim.x + threadIdx.x;"
+        if stride:
+            self.write(f"const {INDEX} step = gridDim.x * blockDim.x;")
+            with self.scope(f"for ({first} {point} < total; {point} += step)"):
+                write_body()
+        else:
+            self.write(f"const {first}")
+            self.write(f"if ({point} >= total) return;")
+            write_body()
+
+    def fresh(self, name: str) -> str:
+        """A variable name that is not taken."""
+        name = name.strip("_") or "element"
+        result = free_name(self._names, f"{name}_value" if name in RESERVED_NAMES else name)
+        self._names.add(result)
+        return result
+
+    def name(self, value: Scalar, text: str) -> None:
+        """Print a value by this text from now on, in this scope."""
+        self._alive.append(value)
+        self.printer.named[id(value)] = text
+        if isinstance(value, Named):
+            self._results.setdefault(value.name, []).append(value)
+
+    def name_flat(self, axes: Sequence[Variable], name: str) -> None:
+        """Print the flat position over axes by this name from now on, if they are several."""
+        if len(axes) > 1:
+            self.printer.positions[flat_position(axes)] = name
+
+    def index(self, index: Index) -> str:
+        return self.printer.index(index)
+
+    def value(self, value: Scalar) -> str:
+        """The text of a value, after writing the statements that it needs."""
+        self._count(value)
+        self._name_positions(value)
+        self._prepare(value, root=True)
+        return self.printer.scalar(value)
+
+    @contextmanager
+    def element(self, value: Scalar, identity: str) -> Iterator[str]:
+        """The text of what a reduction adds. What does not take part is left out by an `if`, and in shared kernels what
+        changes nothing."""
+        if isinstance(value, Among):
+            with self.scope(f"if ({self.value(value.condition)})"):
+                yield self.value(value.value)
+            return
+        is_new = isinstance(value, Choose) and id(value) not in self.printer.named and is_shared()
+        if not isinstance(value, Choose) or not is_new or self.printer.scalar(value.no) != identity:
+            yield self.value(value)
+            return
+        self._count(value)
+        self._name_positions(value)
+        self._prepare(value.condition, root=False)
+        with self.scope(f"if ({self.printer.scalar(value.condition)})"):
+            self._prepare(value.yes, root=True)
+            self._name_loads(value.yes)
+            yield self.printer.scalar(value.yes)
+
+    def name_shared(self, values: Sequence[Scalar]) -> None:
+        """Give what several values load a variable."""
+        loads = (node for value in values for node in self._unguarded(value) if isinstance(node, Load))
+        for load in [node for node, count in Counter(loads).items() if count > 1]:
+            self.value(load)
+            if id(load) not in self.printer.named:
+                self._declare(load, self._name_for(load))
+
+    def held(self, value: Named) -> str:
+        """The name of a variable that holds a value, which is written if there is none yet."""
+        if id(value) not in self.printer.named:
+            text = self.value(value)
+            self._declare(value, value.name, text)
+        return self.printer.named[id(value)]
+
+    def hoist(self, value: Scalar, fixed: frozenset[Variable], locals_known: frozenset[str]) -> None:
+        """Compute ahead of a loop what its value needs and what does not change inside of the loop."""
+        self._count(value)
+        inside: set[int] = set()
+        for node in self._unguarded(value):
+            if id(node) in inside and self._uses[id(node)] == 1:
+                continue
+            costly = isinstance(node, Call) and node.operation in MATH_FUNCTIONS
+            movable = costly or isinstance(node, (Named, Load))
+            movable = movable and node.variables <= fixed and node.locals <= locals_known
+            if movable and id(node) not in self.printer.named:
+                inside.update(map(id, node.walk()))
+                self._prepare(node, root=False)
+                if not isinstance(node, Named) and id(node) not in self.printer.named:
+                    self._declare(node, f"row_{node.operation}" if isinstance(node, Call) else self._name_for(node))
+
+    def _unguarded(self, value: Scalar) -> list[Scalar]:
+        """Nodes that are computed whatever the conditions are, outermost first."""
+        found: list[Scalar] = []
+        stack, seen = [value], set()
+        while stack:
+            node = stack.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            found.append(node)
+            stack.extend(reversed([node.condition] if isinstance(node, Choose) else list(node.children)))
+        return found
+
+    def _count(self, value: Scalar) -> None:
+        self._alive.append(value)
+        self._uses = Counter(id(child) for node in value.walk() for child in node.children)
+
+    def _name_positions(self, value: Scalar) -> None:
+        """Give positions that are computed and used more than once a variable: `const int in_h = oh * 2 + kh - 1`."""
+        names: dict[Index, str] = {}
+        formulas: list[Index] = []
+        for node in value.walk():
+            if isinstance(node, Load) and (flat := reshaped(node.buffer, node.index)) is not None:
+                formulas.append(flat)
+                continue
+            formulas += node.formulas
+            if isinstance(node, Load):
+                for place, formula in enumerate(node.index):
+                    names.setdefault(formula, f"in_{axis_names(len(node.index))[place]}")
+        self.name_formulas(formulas, names)
+
+    def name_formulas(self, formulas: Iterable[Index], names: Mapping[Index, str] = {}) -> None:
+        """Give a variable to parts of formulas that are long or used more than once, innermost first.
+
+        `names` proposes names for whole formulas.
+        """
+        counts: Counter[Index] = Counter()
+        for formula in formulas:
+            if formula not in self.printer.positions:
+                inner = [of(atom) for atom in formula.atoms() if isinstance(atom, Operation) and of(atom) != formula]
+                counts.update(filter(_is_computed, (formula, *inner)))
+        for formula in sorted(counts, key=lambda f: text_length(self.printer.index(f))):
+            if formula in self.printer.positions:
+                continue
+            text = self.printer.index(formula)
+            repeated = counts[formula] > 1 and (formula in names or isinstance(formula.atom, Operation))
+            nested = isinstance(formula.atom, Operation) and text_length(text) > LONGEST_QUOTIENT
+            if text_length(text) > LONGEST_FORMULA or ((repeated or nested) and formula.variables):
+                self.name_formula(formula, names.get(formula) or _formula_name(formula))
+
+    def name_formula(self, formula: Index, name: str) -> str:
+        """Give a formula a variable, and return its name."""
+        name = self.fresh(name)
+        text = self.printer.index(formula)
+        moving = [v for v in sorted(formula.variables, key=lambda v: v.name) if v.name in _MOVING]
+        if (
+            len(moving) == 1
+            and len(formula.variables) > 1
+            and is_shared()
+            and ((of(moving[0]).terms[0]) in formula.terms)
+        ):
+            text = f"{moving[0].name}{ONE_STEP} + {self.printer.index(formula - of(moving[0]))}"
+        self.write(f"const {INDEX} {name} = {text};")
+        self.printer.positions[formula] = name
+        return name
+
+    def _prepare(self, node: Scalar, *, root: bool) -> None:
+        if id(node) in self.printer.named or isinstance(node, (Literal, Local)):
+            return
+        if isinstance(node, Choose):
+            self._prepare_choice(node, root=root)
+            return
+        if isinstance(node, Named) and (known := self._known(node)):
+            self.name(node, known)
+            return
+        if isinstance(node, Named) and isinstance(node.value, Choose) and id(node.value) not in self.printer.named:
+            self._prepare_choice(node.value, root=True, name=node.name)
+            if id(node.value) in self.printer.named:
+                self.name(node, self.printer.named[id(node.value)])
+                return
+        for child in node.children:
+            self._prepare(child, root=isinstance(node, Named))
+        if isinstance(node, Load):
+            self._shorten_offset(node)
+        if not root and self._deserves_name(node):
+            self._declare(node, self._name_for(node))
+
+    def _known(self, node: Named) -> str:
+        """The variable that already holds the same value, made for another reader of it; "" if there is none."""
+        held = (other for other in self._results.get(node.name, ()) if id(other) in self.printer.named)
+        return next((self.printer.named[id(other)] for other in held if same(other, node)), "")
+
+    def _deserves_name(self, node: Scalar) -> bool:
+        if isinstance(node, Named):
+            return not isinstance(node.value, Literal)
+        computed = isinstance(node, Cast) and not isinstance(node.argument, (Local, Formula))
+        if self._uses[id(node)] > 1 and (computed or isinstance(node, (Load, Call))):
+            return True
+        return text_length(self.printer.scalar(node)) > LONGEST_TEXT and not isinstance(node, Formula)
+
+    def _name_for(self, node: Scalar) -> str:
+        if isinstance(node, Named):
+            return node.name
+        if isinstance(node, Load):
+            return f"{node.buffer.name}_value"
+        if isinstance(node, Compare) or node.dtype == "bool":
+            return "inside"
+        return "place" if node.dtype == "int64" else "part"
+
+    def _declare(self, node: Scalar, name: str, text: str = "") -> None:
+        text = text or self.printer.scalar(node)
+        name = self.fresh(name)
+        self.write(f"const {C_TYPES[node.dtype]} {name} = {text};")
+        self.name(node, name)
+        if isinstance(node, Named):
+            self.name(node.value, name)
+
+    def _shorten_offset(self, load: Load) -> None:
+        text = self.printer.offset(load.buffer, load.index)
+        if text_length(text) > LONGEST_TEXT:
+            name = self.fresh(f"{load.buffer.name}_offset")
+            self.write(f"const {INDEX} {name} = {text};")
+            element = self.printer.load(load)
+            self.name(load, element.replace(text, name))
+
+    def _prepare_choice(self, node: Choose, *, root: bool, name: str = "") -> None:
+        self._prepare(node.condition, root=False)
+        if self._is_simple(node):
+            if not root and (self._uses[id(node)] > 1 or text_length(self.printer.scalar(node)) > LONGEST_TEXT):
+                self._declare(node, "selected")
+            return
+        name = self.fresh(name or ("selected" if not isinstance(node.yes, Named) else node.yes.name))
+        condition = self.printer.scalar(node.condition)
+        kind = C_TYPES[node.dtype]
+        is_plain = isinstance(node.no, (Literal, Local))
+        self.write(f"{kind} {name} = {self.printer.scalar(node.no)};" if is_plain else f"{kind} {name};")
+        with self.scope(f"if ({condition})"):
+            self._assign(name, node.yes)
+        if not is_plain:
+            with self.scope("else"):
+                self._assign(name, node.no)
+        self.name(node, name)
+
+    def _assign(self, name: str, value: Scalar) -> None:
+        self._prepare(value, root=True)
+        self._name_loads(value)
+        self.write(f"{name} = {self.printer.scalar(value)};")
+
+    def _name_loads(self, value: Scalar) -> None:
+        """Give what a long value reads variables."""
+        if text_length(self.printer.scalar(value)) > LONGEST_ASSIGNED:
+            for child in value.children:
+                if isinstance(child, Load) and id(child) not in self.printer.named:
+                    self._declare(child, self._name_for(child))
+
+    def _is_simple(self, node: Choose) -> bool:
+        """Both sides are short and need no statements of their own."""
+        for side in (node.yes, node.no):
+            open_parts = [part for part in self._unguarded(side) if id(part) not in self.printer.named]
+            if any(isinstance(p, Choose) or (isinstance(p, Named) and p is not side) for p in open_parts):
+                return False
+        return text_length(self.printer.scalar(node)) <= LONGEST_TEXT + 20
+
+
+def _is_computed(formula: Index) -> bool:
+    """Whether a formula is more than a variable or a size, and needs no load."""
+    computed = len(formula.terms) > 1 or isinstance(formula.atom, Operation)
+    return computed and not any(isinstance(atom, Opaque) for atom in formula.atoms())
+
+
+def _formula_name(formula: Index) -> str:
+    atom = formula.atom
+    kind = atom.kind if isinstance(atom, Operation) else ""
+    return {"min": "end", "max": "begin", "//": "cell", "%": "rest"}.get(kind, "place")
+
+
+def decode(block: Block, flat: str, variables: tuple[Variable, ...], used: frozenset[Variable]) -> None:
+    """Write the loop variables that are used as functions of a flat position over all of them."""
+    position = of(Variable(flat, product(v.extent for v in variables)))
+    for place, variable in enumerate(variables):
+        rest = product(v.extent for v in variables[place + 1 :])
+        if variable not in used:
+            continue
+        index, _ = divide(position, rest)
+        if place:
+            index = divide(index, variable.extent)[1]
+        block.write(f"const {INDEX} {variable.name} = {block.index(index)};")

@@ -1,0 +1,256 @@
+"""Large products of half types on tensor cores, by the instructions `ldmatrix` and `mma.sync`; sums are float.
+
+A warp multiplies fragments of 16 x 16 and 16 x 8 elements and keeps the sums of a rectangle in registers. Its results
+pass through shared memory, 16 rows at a time, so that a thread has eight neighbours, which it stores at once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from musadata.compiler.emission.cpp import C_TYPES, STORE_EIGHT, SWIZZLE, fragment_functions
+from musadata.compiler.emission.launch import EmittedKernel, count_text, finish
+from musadata.compiler.emission.pointwise import names_in, write_store
+from musadata.compiler.emission.statements import INDEX, Block
+from musadata.compiler.emission.tile_operands import (
+    STAGES,
+    Operand,
+    Tile,
+    alignment,
+    flat_name,
+    load_functions,
+    own_names,
+    read_operand,
+    stored_operand,
+    write_fetch,
+    write_grid,
+    write_places,
+)
+from musadata.compiler.emission.tiled import (
+    along_x,
+    decode_used,
+    longest_first,
+    partition,
+    results,
+    write_batch,
+    write_depth,
+    write_phases,
+    write_results,
+)
+from musadata.compiler.ir.scalar import Added, Choose, Load, Scalar
+from musadata.compiler.lowering.fusion import Kernel, Store
+
+_SIDE = 16  # of a fragment, but for the columns of the right operand's and of the sums': eight
+_PADDING = 8  # floats at the end of a line of results, so that the lines that a warp writes reach different banks
+_PLACES = ("warp", "lane", "warp_row", "warp_col", "line", "at", "first", "whole")
+_NAMES = (*_PLACES, "tiles", "slice", "next_slice", "load", "to", "now", "results", "sum")
+
+
+@dataclass(frozen=True)
+class FragmentTile(Tile):
+    """A tile of which each warp computes `warp_rows` x `warp_cols`. `ahead`: fragments are loaded while those before
+    them are multiplied, which pays where a multiprocessor has no second block to go on with meanwhile."""
+
+    warp_rows: int
+    warp_cols: int
+    ahead: bool = False
+
+    @property
+    def threads(self) -> int:
+        return self.rows // self.warp_rows * (self.cols // self.warp_cols) * 32
+
+    @property
+    def fragments(self) -> tuple[int, int]:
+        """Of a warp's sums: down and across."""
+        return self.warp_rows // _SIDE, self.warp_cols // 8
+
+
+# Slices of 64: on an H200, a product of 4096 in float16 reached 0.51 of cuBLAS with them, 0.44 with slices of 32.
+SHAPES = (FragmentTile(128, 128, 64, 64, 64), FragmentTile(64, 64, 64, 32, 32))
+WIDE_SHAPES = (FragmentTile(128, 256, 64, 64, 64, ahead=True), *SHAPES)  # loads less; there is room for one block
+SMALLEST = SHAPES[-1]
+
+
+def half_type(kernel: Kernel) -> str:
+    """The half type that both operands have, and all results that are not float; "" if there is none."""
+    return half_type_of(kernel.reductions[0].operands, kernel)
+
+
+def half_type_of(operands: Sequence[Scalar], kernel: Kernel) -> str:
+    """The half type that operands have in memory, and all results of the kernel that are not float."""
+    results = {buffer.dtype for buffer in kernel.outputs} - {"float32"}
+    types = {_memory_type(value) for value in operands} | results
+    return types.pop() if len(types) == 1 and types <= {"float16", "bfloat16"} else ""
+
+
+def _memory_type(value: Scalar) -> str:
+    """The type of the element that a value is, or is where it is not 0; "" for one that is computed."""
+    load = value.yes if isinstance(value, Choose) else value
+    return load.buffer.dtype if isinstance(load, Load) else ""
+
+
+def emit_tensor_core_tiled(kernel: Kernel, tile: FragmentTile, hints: tuple[int, int, int]) -> EmittedKernel:
+    """A block per tile of the output; each warp keeps a rectangle of sums in fragments. `hints`: how many products,
+    rows and columns there are."""
+    return _OnTensorCores(kernel, tile).emit(hints)
+
+
+class _OnTensorCores:
+    """The kernel under construction."""
+
+    def __init__(self, kernel: Kernel, tile: FragmentTile):
+        self.kernel, self.tile, self.stage = kernel, tile, kernel.reductions[0]
+        self.dtype, parts = half_type(kernel), partition(kernel)
+        assert parts is not None
+        self.batch, self.rows, self.cols = parts
+        own = [*own_names(kernel.axes), *(v.name for v in self.stage.axes), *_NAMES, self.stage.local]
+        block = self.block = Block([*names_in(kernel), *own])
+        sides = (("left", self.rows), ("right", self.cols))
+        self.operands = [read_operand(block, self.stage, side, axes, self.dtype) for side, axes in sides]
+
+    def emit(self, hints: tuple[int, int, int]) -> EmittedKernel:
+        """Fetch slices, multiply them, and store what is made of the sums."""
+        block, tile, operands, wide = self.block, self.tile, self.operands, self.tile.cols > self.tile.rows
+        shared = self._write_tiles()
+        beside = along_x(block, self.stage, self.batch)
+        row_block, col_block = longest_first(*hints[1:], beside)
+        block.paste("tensor_core_positions", tile=tile, row_block=row_block, col_block=col_block)
+        write_places(block, tile, operands)
+        write_batch(block, self.batch, beside)
+        write_phases(block, self.stage)
+        down, across = tile.fragments
+        block.write(f"float sums[{down}][{across}][4] = {{}};")
+        depth = write_depth(block, self.kernel, (tile.rows, tile.cols))
+        block.write()
+        write_fetch(block, tile, operands, depth, self._place)
+        block.write()
+        block.paste("tensor_core_load", tile=tile, fragments=self._fragments())
+        block.paste("tensor_core_loop", tile=tile, depth=depth, last=STAGES - 1, side=_SIDE)
+        block.write()
+        vectors = self._write_results()
+        functions = load_functions(operands, copied=True)
+        functions += STORE_EIGHT.format(T=C_TYPES[self.dtype]) if vectors else ""
+        loads = ("load" if operand.along_depth else "load_transposed" for operand in operands)
+        return finish(
+            self.kernel,
+            "wide tensor core tiles" if wide else "tensor core tiles",
+            block,
+            write_grid(block, tile, operands, self.batch, self.stage, swapped=hints[1] > hints[2]),
+            helpers=SWIZZLE + functions + fragment_functions(self.dtype, *dict.fromkeys(loads), "multiply"),
+            bounds=tile.threads,
+            aligned=alignment(block, operands, host=True),
+            shared=shared,
+            tile=(tile.rows, tile.cols, tile.depth),
+        )
+
+    def _write_tiles(self) -> str:
+        """Shared memory, and its bytes."""
+        block, kind, start, sizes = self.block, C_TYPES[self.dtype], "tiles", []
+        block.write(f"extern __shared__ __align__(16) {kind} tiles[];  // {STAGES} slices of both operands")
+        for operand in self.operands:
+            lines, length = self._layout(operand)
+            pointer = f"(*)[{lines}][{length}]"
+            place = f"reinterpret_cast<{kind} {pointer}>({start})"
+            block.write(f"{kind} (*{operand.side}_tile)[{lines}][{length}] = {place};")
+            sizes.append(f"{STAGES} * {lines} * {length}")
+            start += f" + {sizes[-1]}"
+        return f"({' + '.join(sizes)}) * sizeof({kind})"
+
+    def _layout(self, operand: Operand) -> tuple[int, int]:
+        """Lines of an operand's tile, and their length: as neighbours lie in memory."""
+        extent = operand.extent(self.tile)
+        return (extent, self.tile.depth) if operand.along_depth else (self.tile.depth, extent)
+
+    def _place(self, operand: Operand, slice_number: str) -> str:
+        """A thread's element i of a slice in shared memory."""
+        k, line = operand.place(self.tile)
+        outer, inner = (line, k) if operand.along_depth else (k, line)
+        return f"{operand.side}_tile[{slice_number}][{outer}][swizzle({outer}, {inner})]"
+
+    def _fragments(self) -> list[dict[str, object]]:
+        """How the fragments of each operand are loaded."""
+        counts, found = (self.tile.warp_rows // _SIDE, self.tile.warp_cols // _SIDE), []
+        for operand, line, counter, count in zip(self.operands, ("warp_row", "warp_col"), "ij", counts, strict=True):
+            outer, inner = f"{line} + {counter} * {_SIDE}", "k"
+            if not operand.along_depth:
+                outer, inner = inner, outer
+            by_lines = operand.along_depth == (operand.side == "left")
+            steps = ("lane % 16", "lane / 16 * 8") if by_lines else ("lane / 16 * 8 + lane % 8", "lane / 8 % 2 * 8")
+            function = "load_fragments" if operand.along_depth else "load_transposed"
+            places = {"line": f"{outer} + {steps[0]}", "element": f"{inner} + {steps[1]}"}
+            found.append({"side": operand.side, "counter": counter, "count": count, "function": function, **places})
+        return found
+
+    def _write_results(self) -> bool:
+        """A warp's sums pass through shared memory, then a thread has eight neighbours of a row; whether it stores them
+        as vectors. If none can be stored so, neighbouring threads have neighbours."""
+        block, tile = self.block, self.tile
+        row, col = flat_name("left", self.rows), flat_name("right", self.cols)
+        vectors = self._vectors()
+        length = tile.warp_cols + _PADDING
+        block.write(f"float (*results)[{_SIDE}][{length}] = reinterpret_cast<float (*)[{_SIDE}][{length}]>(tiles);")
+        if vectors:
+            tests = alignment(block, list(vectors.values())).split(" && ")
+            block.write(f"bool whole = {tests[0]};  // eight elements can be stored at once")
+            for test in tests[1:]:
+                block.write(f"whole = whole && {test};")
+        with block.unrolled("i", tile.fragments[0]):
+            block.paste("tensor_core_sums", tile=tile)
+            for axes, name in ((self.rows, row), (self.cols, col)):
+                block.name_flat(axes, name)
+            self._write_lines(row, col, vectors)
+            block.write("__syncwarp();  // before the next rows take their place")
+        return bool(vectors)
+
+    def _write_lines(self, row: str, col: str, vectors: dict[int, Operand]) -> None:
+        """What a warp's threads store of 16 rows."""
+        block, width, own = self.block, self.tile.warp_cols, 8 if vectors else 1
+        count, place = count_text(block, self.cols), f"results[warp][at / {width}]"
+        first = "first" if vectors else col
+        block.printer.rename = {self.stage.local: "sum"}
+        block.write("#pragma unroll")
+        lanes = f"lane * {own}" if vectors else "lane"
+        with block.scope(f"for (int at = {lanes}; at < {_SIDE * width}; at += {32 * own})"):
+            block.write(f"const {INDEX} {row} = first_row + warp_row + i * {_SIDE} + at / {width};")
+            block.write(f"const {INDEX} {first} = first_col + warp_col + at % {width};")
+            with block.scope(f"if ({row} < {count_text(block, self.rows)} && {first} < {count})"):
+                head = len(block.lines)
+                if vectors:
+                    self._write_eight(row, col, vectors, place, count)
+                else:
+                    block.write(f"const float sum = {place}[at % {width}];")
+                    inner = len(block.lines)
+                    write_results(block, self.kernel)
+                    decode_used(block, inner, (col, self.cols))
+                decode_used(block, head, (row, self.rows))
+
+    def _write_eight(self, row: str, col: str, vectors: dict[int, Operand], place: str, count: str) -> None:
+        """Eight neighbours of a row: results that can be stored in vectors are, the others one by one."""
+        block, kind, stores = self.block, C_TYPES[self.dtype], results(self.kernel)
+        names = {number: block.fresh(f"{stores[number].buffer.name}_part") for number in vectors}
+        for name in names.values():
+            block.write(f"__align__(16) {kind} {name}[8];")
+        with block.unrolled("j", 8):
+            block.write(f"const {INDEX} {col} = first + j;")
+            with block.scope(f"if ({col} < {count})"):
+                block.write(f"const float sum = {place}[at % {self.tile.warp_cols} + j];")
+                inner = len(block.lines)
+                for number, store in enumerate(stores):
+                    write_store(block, store, f"{names[number]}[j]" if number in names else "")
+                decode_used(block, inner, (col, self.cols))
+        for number, operand in vectors.items():
+            assert operand.base is not None
+            base = f"{block.index(operand.base)} + " if operand.base.terms else ""
+            block.write(f"store_eight({operand.buffer} + {base}first, {names[number]}, {count} - first, whole);")
+
+    def _vectors(self) -> dict[int, Operand]:
+        """The results that can be stored in vectors, by their numbers."""
+        assert self.stage.contraction is not None
+        if self.stage.contraction.shared:
+            return {}
+        found = {number: self._vector(store) for number, store in enumerate(results(self.kernel))}
+        return {number: operand for number, operand in found.items() if operand is not None}
+
+    def _vector(self, store: Store) -> Operand | None:
+        if isinstance(store.value, Added) or store.buffer.dtype != self.dtype:
+            return None
+        return stored_operand(self.block, store.buffer, store.index, self.cols, self.dtype)

@@ -1,0 +1,376 @@
+"""What the schedules of large products share: how threads bring tiles of both operands, slice by slice.
+
+While one slice of the operands is multiplied, the next is on its way from global memory to registers; shared memory
+holds both, so that one barrier for each slice is enough.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeVar
+
+from musadata.compiler.emission.cpp import C_TYPES, COPY_EIGHT, LOADS
+from musadata.compiler.emission.launch import count_text
+from musadata.compiler.emission.pointwise import stored
+from musadata.compiler.emission.statements import INDEX, Block
+from musadata.compiler.emission.tiled import BUSY_BLOCKS, decode_used, grid, tile_count
+from musadata.compiler.ir.index_formulas import (
+    ZERO,
+    Index,
+    Operation,
+    Size,
+    Variable,
+    divide,
+    of,
+    product,
+    rename_variables,
+)
+from musadata.compiler.ir.scalar import Buffer, Load, Scalar
+from musadata.compiler.lowering.fusion import Reduce
+from musadata.compiler.lowering.layout import flat_position, flatten
+
+STAGES = 3  # slices that shared memory holds where copies are asynchronous
+_LONG = 8  # elements side by side: a sector of memory
+_MOST_IDLE = 1.25  # the work of a shape's tiles, beyond that of the shape that fits best
+VECTORS = {"float32": ("float4", 4), "float16": ("uint4", 8), "bfloat16": ("uint4", 8)}  # 16 bytes of each type
+
+
+@dataclass(frozen=True)
+class Tile(ABC):
+    """What a block computes: `rows` x `cols` of the result, by slices of `depth` of the operands."""
+
+    rows: int
+    cols: int
+    depth: int
+
+    @property
+    @abstractmethod
+    def threads(self) -> int:
+        """Of its block."""
+
+
+AnyTile = TypeVar("AnyTile", bound=Tile)
+
+
+def count_blocks(tile: Tile, batch: int, rows: int, cols: int) -> int:
+    """How many tiles cover so many results."""
+    return batch * -(-rows // tile.rows) * -(-cols // tile.cols)
+
+
+def choose_tile(shapes: Sequence[AnyTile], batch: int, rows: int, cols: int) -> AnyTile:
+    """The first shape of which there are enough, and which does not stick out of the result too far."""
+    blocks = {shape: count_blocks(shape, batch, rows, cols) for shape in shapes}
+    work = {shape: blocks[shape] * shape.rows * shape.cols for shape in shapes}
+    fitting = [shape for shape in shapes if work[shape] <= _MOST_IDLE * min(work.values())]
+    return next((shape for shape in fitting if blocks[shape] >= BUSY_BLOCKS), fitting[-1])
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One side of the product, and how the threads of a block bring a tile of it.
+
+    Attributes:
+        side: left or right.
+        dtype: of its elements in shared memory.
+        value: its element at (`axes`, `inner`).
+        axis: the name of the flat position over `axes`, which has `count` points.
+        along_depth: neighbouring threads walk along the inner axes.
+        base: the offset of its first element along the direction in which it is contiguous, if it moves in vectors.
+    """
+
+    side: str
+    dtype: str
+    value: Scalar
+    axes: tuple[Variable, ...]
+    inner: tuple[Variable, ...]
+    axis: str
+    count: str
+
+    @cached_property
+    def along_depth(self) -> bool:
+        """A short walk, such as along a row of a convolution's window, is not worth it."""
+        return _walk(self.value, self.inner) >= _LONG and _walk(self.value, self.axes) < _LONG
+
+    @cached_property
+    def base(self) -> Index | None:
+        if not isinstance(self.value, Load) or self.value.buffer.dtype != self.dtype or self.value.children:
+            return None
+        many = VECTORS[self.dtype][1]
+        rest = flatten(self.value.index, self.value.buffer.shape) - flat_position(self.moving)
+        is_ragged = (product(v.extent for v in self.moving).constant or 0) % many != 0
+        return None if is_ragged or rest.variables & frozenset(self.moving) or _strides(rest, many) is None else rest
+
+    @property
+    def group(self) -> int:
+        """How many elements a thread moves at once."""
+        return VECTORS[self.dtype][1] if self.base is not None else 1
+
+    @property
+    def moving(self) -> tuple[Variable, ...]:
+        """The axes along which neighbouring threads walk."""
+        return self.inner if self.along_depth else self.axes
+
+    @property
+    def buffer(self) -> str:
+        assert isinstance(self.value, Load)
+        return self.value.buffer.name
+
+    @property
+    def line(self) -> str:
+        """The variable that holds a thread's row or column of the tile."""
+        return "left_row" if self.side == "left" else "right_col"
+
+    @property
+    def first(self) -> str:
+        return "first_row" if self.side == "left" else "first_col"
+
+    def extent(self, tile: Tile) -> int:
+        return tile.rows if self.side == "left" else tile.cols
+
+    def width(self, tile: Tile) -> int:
+        """How many threads move one line of the tile."""
+        return (tile.depth if self.along_depth else self.extent(tile)) // self.group
+
+    def steps(self, tile: Tile) -> int:
+        """Elements, or vectors, that each thread brings."""
+        return self.extent(tile) * tile.depth // tile.threads // self.group
+
+    def place(self, tile: Tile) -> tuple[str, str]:
+        """Where in the tile a thread's element i is: (depth, row or column)."""
+        lines = tile.threads // self.width(tile)
+        step = "" if self.steps(tile) == 1 else " + i" if lines == 1 else f" + i * {lines}"
+        k = f"{self.side}_k"
+        if lines == 1 and not self.along_depth:
+            return step.removeprefix(" + ") or "0", self.line
+        return (k, self.line + step) if self.along_depth else (k + step, self.line)
+
+
+def _strides(offset: Index, many: int) -> list[Index] | None:
+    """What must be a multiple of `many` for an offset to be one; None if it never is."""
+    found: list[Index] = []
+    for monomial, coefficient in offset.terms:
+        sizes = [atom for atom in monomial if isinstance(atom, Size)]
+        if coefficient % many == 0:
+            continue
+        if not sizes:
+            return None
+        found.append(product(of(size) for size in sizes) * coefficient)
+    return [one for one in found if not any(other != one and divide(one, other)[1] == ZERO for other in found)]
+
+
+def _walk(value: Scalar, axes: Sequence[Variable]) -> int:
+    """How many neighbours along the axes are neighbours in memory, for some tensor that the value is made from."""
+    longest = 1
+    for load in value.loads:
+        offset = flatten(load.index, load.buffer.shape)
+        for first in range(len(axes)):
+            own = axes[first:]
+            if not (offset - flat_position(own)).variables & frozenset(own):
+                longest = max(longest, product(v.extent for v in own).constant or _LONG)
+    return longest
+
+
+def flat_name(side: str, axes: tuple[Variable, ...]) -> str:
+    """The name of the flat position over the axes of rows (left) or columns."""
+    return axes[0].name if len(axes) == 1 else f"tile_{'row' if side == 'left' else 'col'}"
+
+
+def own_names(kernel_axes: Sequence[Variable]) -> list[str]:
+    """Names that `read_operand` and `write_slices` use."""
+    moved = [f"{side}_{what}" for side in ("left", "right") for what in ("tile", "next", "k", "row", "col")]
+    moved += [f"loaded_{name}" for name in ("tile_row", "tile_col", *(v.name for v in kernel_axes))]
+    plain = "tile_row tile_col first_row first_col k start next current fetch rest filled i j sums left right aligned"
+    return [*moved, *plain.split()]
+
+
+def read_operand(block: Block, stage: Reduce, side: str, axes: tuple[Variable, ...], dtype: str) -> Operand:
+    """One side. Where a thread brings the same row or column of every slice, its axes are known before the first."""
+    assert stage.contraction is not None
+    value = stage.contraction.left if side == "left" else stage.contraction.right
+    name, count = flat_name(side, axes), count_text(block, axes)
+    operand = Operand(side, dtype, value(stage.index, stage.loops), axes, stage.axes, name, count)
+    if operand.along_depth:
+        return operand
+    loaded = {axis: Variable(f"loaded_{axis.name}", axis.extent) for axis in axes}
+    index = tuple(rename_variables(formula, loaded) for formula in stage.index)
+    value_loaded = value(index, stage.loops)
+    return replace(operand, value=value_loaded, axes=tuple(loaded.values()), axis=f"loaded_{name}")
+
+
+def write_places(block: Block, tile: Tile, operands: Sequence[Operand]) -> None:
+    """Where in the tiles a thread's elements are."""
+    for operand in operands:
+        k, width = f"{operand.side}_k", operand.width(tile)
+        many = f" * {operand.group}" if operand.group > 1 else ""
+        if width == tile.threads and not operand.along_depth:
+            block.write(f"const {INDEX} {operand.line} = threadIdx.x{many};")
+            continue
+        inner, outer = (k, operand.line) if operand.along_depth else (operand.line, k)
+        block.write(f"const {INDEX} {inner} = threadIdx.x % {width}{many}, {outer} = threadIdx.x / {width};")
+
+
+def alignment(block: Block, operands: Sequence[Operand], *, host: bool = False) -> str:
+    """The condition under which all rows of these operands start at multiples of 16 bytes and are that long; "" if none
+    moves in vectors."""
+    tests: dict[str, None] = {}
+    moved = [operand for operand in operands if operand.base is not None]
+    for operand in moved:
+        assert operand.base is not None
+        strides = [*(_strides(operand.base, operand.group) or []), *_lengths(operand)]
+        for stride in strides:
+            text = block.index(stride)
+            tests[f"{text if stride.atom else f'({text})'} % {operand.group} == 0"] = None
+    data = ".data_ptr()" if host else ""
+    tests |= dict.fromkeys(f"reinterpret_cast<size_t>({operand.buffer}{data}) % 16 == 0" for operand in moved)
+    return " && ".join(tests)
+
+
+def _lengths(operand: Operand) -> list[Index]:
+    """What must be a multiple of the vector's elements for a row of the operand to be one: both lengths, if it is the
+    lesser of two, as a part of the depth is."""
+    length = product(v.extent for v in operand.moving)
+    atom = length.atom
+    if not isinstance(atom, Operation) or atom.kind != "min":
+        return [length] if length.constant is None else []
+    return [one for side in (atom.left, atom.right) for one in _strides(side, operand.group) or []]
+
+
+def write_slices(
+    block: Block,
+    tile: Tile,
+    operands: Sequence[Operand],
+    depth: str,
+    multiply: Callable[[], None],
+    put_away: Callable[[Operand], None],
+) -> None:
+    """The loop over the slices: fetch the next, multiply the current one, put the next away."""
+    for operand in operands:
+        kind = VECTORS[operand.dtype][0] if operand.group > 1 else C_TYPES[operand.dtype]
+        block.write(f"{kind} {operand.side}_next[{operand.steps(tile)}];")
+    with (
+        _fixed_lines(block, operands),
+        block.scope(f"for ({INDEX} start = -{tile.depth}, current = 1; start < {depth}; start += {tile.depth})"),
+    ):
+        block.write(f"const {INDEX} next = start + {tile.depth};")
+        with block.scope(f"if (next < {depth})"):
+            for operand in operands:
+                _fetch(block, tile, operand, depth, f"{operand.side}_next[i]")
+        with block.scope("if (start >= 0)"):
+            multiply()
+        with block.scope(f"if (next < {depth})"):
+            for operand in operands:
+                with block.unrolled("i", operand.steps(tile)):
+                    put_away(operand)
+        block.write("__syncthreads();  // the next slice is complete, and nobody reads the last one any more")
+        block.write("current ^= 1;")
+
+
+def write_fetch(
+    block: Block, tile: Tile, operands: Sequence[Operand], depth: str, target: Callable[[Operand, str], str]
+) -> None:
+    """The function that copies a slice of both operands into shared memory, asynchronously where they move in vectors,
+    and its first calls: all slices but one that shared memory holds are on their way. `target` is the place of a
+    thread's element i in a slice."""
+    with _fixed_lines(block, operands):
+        block.write(
+            f"const auto fetch = [&]({INDEX} next, {INDEX} filled) {{  // the slice at next; past the end zeros"
+        )
+        block.depth += 1
+        for operand in operands:
+            _fetch(block, tile, operand, depth, target(operand, "filled"), copied=True)
+        block.write("__pipeline_commit();")
+        block.depth -= 1
+        block.write("};")
+    block.write()
+    for ahead in range(STAGES - 1):
+        block.write(f"fetch({ahead * tile.depth}, {ahead});")
+
+
+@contextmanager
+def _fixed_lines(block: Block, operands: Sequence[Operand]) -> Iterator[None]:
+    """Before the loop inside: the rows or columns that stay a thread's own in all slices."""
+    fixed = [operand for operand in operands if not operand.along_depth]
+    for operand in fixed:
+        block.write(f"const {INDEX} {operand.axis} = {operand.first} + {operand.line};")
+        block.name_flat(operand.axes, operand.axis)
+    head = len(block.lines)
+    yield
+    decode_used(block, head, *((operand.axis, operand.axes) for operand in fixed))
+
+
+def _fetch(block: Block, tile: Tile, operand: Operand, depth: str, target: str, *, copied: bool = False) -> None:
+    """Bring a thread's elements of the next slice to `target`; outside of the operand they are 0."""
+    position = operand.inner[0].name if len(operand.inner) == 1 else "k"
+    k, line = operand.place(tile)
+    changing = [(position, operand.inner)]
+    with block.unrolled("i", operand.steps(tile)):
+        if operand.along_depth:
+            block.write(f"const {INDEX} {operand.axis} = {operand.first} + {line};")
+            changing.insert(0, (operand.axis, operand.axes))
+        block.write(f"const {INDEX} {position} = next + {k};")
+        for name, axes in changing:
+            block.name_flat(axes, name)
+        if operand.group > 1:
+            head = len(block.lines)
+            vector = _vector(block, operand, position, depth)
+            load = LOADS[operand.dtype][0]
+            if copied:
+                block.write(f"{C_TYPES[operand.dtype]}* to = &{target};")
+            block.write(f"copy_eight(to, {vector});" if copied else f"{target} = {load}({vector});")
+            decode_used(block, head, *changing)
+            return
+        block.write(f"{target} = {stored('0.0f', operand.dtype)};")
+        with block.scope(f"if ({operand.axis} < {operand.count} && {position} < {depth})"):
+            head = len(block.lines)
+            block.write(f"{target} = {element_text(block, operand)};")
+            decode_used(block, head, *changing)
+
+
+def element_text(block: Block, operand: Operand) -> str:
+    """One element; it is not converted if memory holds it in the tile's type."""
+    value = operand.value
+    if isinstance(value, Load) and not value.children and value.buffer.dtype == operand.dtype != "float32":
+        return f"{value.buffer.name}[{block.printer.offset(value.buffer, value.index)}]"
+    return stored(block.value(value), operand.dtype)
+
+
+def _vector(block: Block, operand: Operand, position: str, depth: str) -> str:
+    """The arguments of a function that loads a vector: its place, how many elements of the row are left there, which is
+    worked out first, and `aligned`."""
+    assert operand.base is not None
+    inside, (end, at) = (
+        (f"{operand.axis} < {operand.count}", (depth, position))
+        if operand.along_depth
+        else (f"{position} < {depth}", (operand.count, operand.axis))
+    )
+    base = f" + {block.index(operand.base)}" if operand.base != ZERO else ""
+    block.write(f"const {INDEX} rest = {inside} ? {end} - {at} : 0;")
+    return f"{operand.buffer}{base} + {at}, rest, aligned"
+
+
+def stored_operand(
+    block: Block, buffer: Buffer, index: tuple[Index, ...], cols: tuple[Variable, ...], dtype: str
+) -> Operand | None:
+    """A result of the type as an operand whose vectors go along the columns; None if it cannot be stored in vectors."""
+    value = Load(buffer.dtype, buffer, index)
+    operand = Operand("right", dtype, value, cols, (), flat_name("right", cols), count_text(block, cols))
+    return operand if operand.base is not None else None
+
+
+def load_functions(operands: Sequence[Operand], *, copied: bool = False) -> str:
+    """The source of the functions that load, or copy, vectors of these operands."""
+    used = list(dict.fromkeys(operand.dtype for operand in operands if operand.group > 1))
+    copies = [COPY_EIGHT.format(T=C_TYPES[dtype]) for dtype in used] if copied else []
+    return "".join([*(LOADS[dtype][1] for dtype in used), *copies])
+
+
+def write_grid(
+    block: Block, tile: Tile, operands: Sequence[Operand], batch: tuple[Variable, ...], stage: Reduce, swapped: bool
+) -> tuple[str, ...]:
+    """The launch of a block for each tile; the more of them along x. `swapped`: those are the rows."""
+    left, right = operands
+    counts = tile_count(left.count, tile.rows), tile_count(right.count, tile.cols)
+    blocks = grid(block, batch, stage, *counts, "blockIdx.x" if swapped else "blockIdx.y")
+    return (f"const int threads = {tile.threads};", f"const dim3 blocks({', '.join(blocks)});")

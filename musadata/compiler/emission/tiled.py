@@ -1,0 +1,399 @@
+"""Matrix products, and convolutions written as such, in shared-memory tiles."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+
+from musadata.compiler.emission.cpp import C_TYPES, number_text
+from musadata.compiler.emission.launch import EmittedKernel, count_text, finish
+from musadata.compiler.emission.pointwise import names_in, write_store
+from musadata.compiler.emission.statements import INDEX, Block, decode
+from musadata.compiler.ir.index_formulas import (
+    ZERO,
+    Index,
+    Operation,
+    Variable,
+    of,
+    product,
+    rename_variables,
+)
+from musadata.compiler.ir.scalar import Choose, Compare, Load, Local, Scalar, within
+from musadata.compiler.lowering.fusion import Kernel, Reduce, Store
+from musadata.compiler.lowering.layout import flatten
+from musadata.compiler.lowering.rewriting import substitute
+from musadata.compiler.lowering.shared_axes import dealt
+
+TILED = "shared-memory tiles"
+TILED_LONG = "shared-memory tiles, several results per thread"
+TILE = 16
+BUSY_BLOCKS = 128  # with fewer tiles most of a GPU is idle
+SMALL_TILE = 8
+_MOST_SHARED = 8  # results of a thread; with more, too few threads wait for memory
+
+
+def can_tile(kernel: Kernel) -> bool:
+    """One contraction, everything else pointwise on its result, and axes that fall into rows and columns."""
+    if len(kernel.reductions) != 1 or kernel.reductions[0].contraction is None or not kernel.reductions[0].axes:
+        return False
+    return all(not store.axes for store in kernel.stores) and partition(dealt(kernel)) is not None
+
+
+def partition(kernel: Kernel) -> tuple[tuple[Variable, ...], tuple[Variable, ...], tuple[Variable, ...]] | None:
+    """The kernel's axes as (batch, rows, columns)."""
+    stage = kernel.reductions[0]
+    assert stage.contraction is not None
+    shared = stage.contraction.shared
+    batch, *sides = stage.contraction.parts(stage.index)
+    own = [tuple(substitute(index, dict.fromkeys(shared, ZERO)) for index in side) for side in sides]
+    groups = ((*batch, *map(of, shared)), *own)
+    found = tuple(tuple(v for v in kernel.axes if any(v in i.variables for i in part)) for part in groups)
+    if sorted(v.name for part in found for v in part) != sorted(v.name for v in kernel.axes):
+        return None
+    return found  # type: ignore[return-value]
+
+
+def depth_of(block: Block, stage: Reduce) -> str:
+    """The number of steps along the inner axes, by a name if it depends on the point."""
+    depth = product(axis.extent for axis in stage.axes)
+    return block.name_formula(depth, "count") if depth.variables else block.index(depth)
+
+
+def write_depth(block: Block, kernel: Kernel, tile: tuple[int, int]) -> str:
+    """The number of steps, which is 0 for a tile of (rows, columns) on the side of a diagonal that a kernel sets to 0:
+    a triangle of a product takes half of its work."""
+    stage, parts = kernel.reductions[0], partition(kernel)
+    edges = {edge for store in kernel.stores for edge in _edges(store.value, stage.local)}
+    depth = depth_of(block, stage)
+    edge = edges.pop() if len(edges) == 1 and stage.buffer is None else None
+    if edge is None or parts is None or len(parts[1]) != 1 or len(parts[2]) != 1:
+        return depth
+    (row,), (col,) = parts[1:]
+    lower, upper = edge
+    downward, upward = upper - lower - of(row) + of(col), upper - lower + of(row) - of(col)
+    if downward.variables and upward.variables:
+        return depth
+    firsts = {row: Variable("first_row", row.extent), col: Variable("first_col", col.extent)}
+    last = tile[bool(downward.variables)] - 1
+    lower, upper = (rename_variables(side, firsts) for side in (lower, upper + last))
+    inside = f"{block.index(lower)} <= {block.index(upper)}"
+    name = block.fresh("steps")
+    block.write(f"const {INDEX} {name} = {inside} ? {depth} : 0;  // a tile beyond the diagonal is 0")
+    return name
+
+
+def _edges(value: Scalar, local: str) -> Iterator[tuple[Index, Index] | None]:
+    """The conditions `left <= right` under which alone a value depends on a sum; None if it always does."""
+    if isinstance(value, Local) and value.name == local:
+        yield None
+    elif isinstance(value, Choose) and isinstance(value.condition, Compare) and value.condition.relation == "<=":
+        if any(isinstance(node, Local) and node.name == local for node in value.yes.walk()):
+            yield value.condition.left, value.condition.right
+        yield from _edges(value.no, local)
+    else:
+        for child in value.children:
+            yield from _edges(child, local)
+
+
+def emit_tiled(kernel: Kernel, rows_hint: int, cols_hint: int) -> EmittedKernel:
+    """A block per tile of the output; operands pass through shared memory tile by tile."""
+    parts = partition(kernel)
+    assert parts is not None
+    many = _results_per_thread(*parts[1:], rows_hint, cols_hint)
+    if max(many) > 1:
+        return _LongTiles(kernel, (rows_hint, cols_hint), many).emit()
+    side = TILE if min(rows_hint, cols_hint) > SMALL_TILE else SMALL_TILE
+    return _Tiles(kernel, (rows_hint, cols_hint), side).emit()
+
+
+def _results_per_thread(
+    rows: tuple[Variable, ...], cols: tuple[Variable, ...], rows_hint: int, cols_hint: int
+) -> tuple[int, int]:
+    """How many rows and columns a thread has: all of few ones go into one tile, so that the operand with the many
+    others is read once."""
+    few, axes = min((rows_hint, rows), (cols_hint, cols), key=lambda side: side[0])
+    many = -(-few // TILE)
+    if not 1 < many <= _MOST_SHARED or len(axes) != 1 or max(rows_hint, cols_hint) < TILE * BUSY_BLOCKS:
+        return 1, 1
+    return (many, 1) if axes is rows else (1, many)
+
+
+class _Tiles:
+    """The kernel under construction: tiles of as many rows as columns, with a thread for each result."""
+
+    schedule = TILED
+    own_names: tuple[str, ...] = ("tile_row", "tile_col", "k", "start")
+
+    def __init__(self, kernel: Kernel, hints: tuple[int, int], side: int):
+        self.kernel, self.stage, parts = kernel, kernel.reductions[0], partition(kernel)
+        assert parts is not None
+        self.batch, self.rows, self.cols = parts
+        self.side, self.high, self.wide = side, side, side
+        inner = [v.name for v in self.stage.axes]
+        self.block = Block([*names_in(kernel), *inner, *self.own_names, self.stage.local])
+        self.row = self.rows[0].name if len(self.rows) == 1 else "tile_row"
+        self.col = self.cols[0].name if len(self.cols) == 1 else "tile_col"
+        self.row_block, self.col_block = longest_first(*hints, along_x(self.block, self.stage, self.batch))
+        self.left, self.right = self.stage.operands
+        self.crossed = len(self.cols) == 1 and _runs_along(self.right, self.stage.axes)
+
+    def emit(self) -> EmittedKernel:
+        """Bring tiles of both operands, multiply them, and store what is made of the sums."""
+        block, side, kind = self.block, self.side, C_TYPES[self.stage.dtype]
+        padding = 32 // side if self.crossed else 0  # threads of a warp, which write columns, reach different banks
+        block.write(f"__shared__ {kind} left_tile[{self.high}][{side}];")
+        block.write(f"__shared__ {kind} right_tile[{side}][{self.wide + padding}];")
+        self._write_positions(f"{self.row_block} * {self.high}", f"{self.col_block} * {self.wide}")
+        write_batch(block, self.batch, along_x(block, self.stage, self.batch))
+        write_phases(block, self.stage)
+        rows, cols = count_text(block, self.rows), count_text(block, self.cols)
+        block.name_flat(self.rows, self.row)
+        block.name_flat(self.cols, self.col)
+        head = len(block.lines)
+        block.write()
+        total = self._write_sums(kind)
+        depth = depth_of(block, self.stage)
+        with block.scope(f"for ({INDEX} start = 0; start < {depth}; start += {side})"):
+            self._load(rows, cols, depth)
+            block.write("__syncthreads();")
+            self._multiply(kind, total)
+            block.write("__syncthreads();  // before the tiles are overwritten")
+        block.write()
+        block.printer.rename = {self.stage.local: total}
+        with self._each_result(), block.scope(f"if ({self.row} < {rows} && {self.col} < {cols})"):
+            write_results(block, self.kernel)
+        decode_used(block, head, (self.row, self.rows), (self.col, self.cols))
+        counts = tile_count(rows, self.high), tile_count(cols, self.wide)
+        blocks = grid(block, self.batch, self.stage, *counts, self.row_block)
+        setup = (f"const dim3 threads({side}, {side});", f"const dim3 blocks({', '.join(blocks)});")
+        tile = (self.high, self.wide, side)
+        return finish(self.kernel, self.schedule, block, setup, tile=tile)
+
+    def _write_positions(self, row_first: str, col_first: str) -> None:
+        block = self.block
+        block.write(f"const {INDEX} {self.row} = {row_first} + threadIdx.y;")
+        block.write(f"const {INDEX} {self.col} = {col_first} + threadIdx.x;")
+        self.loaded_col = block.fresh(f"loaded_{self.col}") if self.crossed else self.col
+        if self.crossed:
+            loaded = f"const {INDEX} {self.loaded_col} = {col_first} + threadIdx.y;"
+            block.write(f"{loaded}  // whose neighbours lie along k")
+
+    def _write_sums(self, kind: str) -> str:
+        """Declare what a thread's sums are in, and say how one is called."""
+        taken = {buffer.name for buffer in (*self.kernel.inputs, *self.kernel.outputs)}
+        local = "accumulator" if "accumulator" not in taken else "accumulated"
+        self.block.write(f"{kind} {local} = {number_text(0, self.stage.dtype)};")
+        return local
+
+    def _load(self, rows: str, cols: str, depth: str) -> None:
+        """Bring the elements of both tiles that are a thread's own."""
+        self._load_left(("threadIdx.y", "threadIdx.x"), rows, depth)
+        across = ("threadIdx.x", "threadIdx.y") if self.crossed else ("threadIdx.y", "threadIdx.x")
+        self._load_right(across, cols, depth, self.loaded_col)
+
+    def _load_left(self, place: tuple[str, str], rows: str, depth: str) -> None:
+        _load_tile(self.block, "left_tile", place, self.left, self.stage, f"{self.row} < {rows}", depth)
+
+    def _load_right(self, place: tuple[str, str], cols: str, depth: str, column: str) -> None:
+        """`column` is the name of the column that is loaded."""
+        self.block.printer.rename = {self.col: column} if column != self.col else None
+        _load_tile(self.block, "right_tile", place, self.right, self.stage, f"{column} < {cols}", depth)
+        self.block.printer.rename = None
+
+    def _multiply(self, kind: str, total: str) -> None:
+        self.block.paste("tile_products", side=self.side, total=total)
+
+    @contextmanager
+    def _each_result(self) -> Iterator[None]:
+        """A thread's results, at whose rows and columns the statements inside are."""
+        yield
+
+
+class _LongTiles(_Tiles):
+    """Tiles of 16 rows and several times 16 columns, or the other way round: a thread has one result in each 16."""
+
+    schedule = TILED_LONG
+    own_names = ("tile_row", "tile_col", "first", "i", "k", "start", "accumulators")
+
+    def __init__(self, kernel: Kernel, hints: tuple[int, int], many: tuple[int, int]):
+        super().__init__(kernel, hints, TILE)
+        self.many, self.by_rows = max(many), many[0] > 1
+        self.high, self.wide = (TILE * number for number in many)
+
+    def _write_positions(self, row_first: str, col_first: str) -> None:
+        block = self.block
+        block.write(f"const {INDEX} first = {row_first if self.by_rows else col_first};")
+        if self.by_rows:
+            block.write(f"const {INDEX} {self.col} = {col_first} + threadIdx.x;")
+        else:
+            block.write(f"const {INDEX} {self.row} = {row_first} + threadIdx.y;")
+
+    def _write_sums(self, kind: str) -> str:
+        self.block.write(f"{kind} accumulators[{self.many}] = {{}};")
+        return "accumulators[i]"
+
+    @contextmanager
+    def _each_result(self) -> Iterator[None]:
+        with self._each(*((self.row, "threadIdx.y") if self.by_rows else (self.col, "threadIdx.x"))):
+            yield
+
+    @contextmanager
+    def _each(self, name: str, place: str) -> Iterator[None]:
+        """A loop over the results of a thread on the side that has several."""
+        with self.block.unrolled("i", self.many):
+            self.block.write(f"const {INDEX} {name} = first + {place} + i * {TILE};")
+            yield
+
+    def _load(self, rows: str, cols: str, depth: str) -> None:
+        block, y, x = self.block, "threadIdx.y", "threadIdx.x"
+        along, across = (x, y) if self.crossed else (y, x)  # of the right tile; neighbours in memory lie along x
+        if not self.by_rows:
+            self._load_left((y, x), rows, depth)
+            with self._each(self.col, across):
+                self._load_right((along, f"{across} + i * {TILE}"), cols, depth, self.col)
+            return
+        with self._each(self.row, y):
+            self._load_left((f"{y} + i * {TILE}", x), rows, depth)
+        loaded = self.col
+        if self.crossed:
+            loaded = block.fresh(f"loaded_{self.col}")
+            block.write(f"const {INDEX} {loaded} = {self.col} - {x} + {y};  // whose neighbours lie along k")
+        self._load_right((along, across), cols, depth, loaded)
+
+    def _multiply(self, kind: str, total: str) -> None:
+        own = "left_tile[threadIdx.y + i * {}][k]" if self.by_rows else "right_tile[k][threadIdx.x + i * {}]"
+        words = {"kind": kind, "total": total, "step": own.format(TILE), "many": self.many, "by_rows": self.by_rows}
+        self.block.paste("long_tile_products", side=TILE, **words)
+
+
+def write_results(block: Block, kernel: Kernel) -> None:
+    """What a kernel stores at the current point, whose sum goes by the name that the printer knows."""
+    with when_inside(block, kernel.reductions[0]):
+        for store in results(kernel):
+            write_store(block, store)
+
+
+def results(kernel: Kernel) -> list[Store]:
+    """What a kernel stores of a contraction: the sum, if it is asked for, and what is made of it."""
+    stage = kernel.reductions[0]
+    own = [Store(stage.buffer, (), stage.index, Local(stage.dtype, stage.local))] if stage.buffer is not None else []
+    return [*own, *kernel.stores]
+
+
+def longest_first(rows: int, cols: int, shared: str = "") -> tuple[str, str]:
+    """The blocks of rows and of columns: the more of them along x, since only a grid's x has more than 65,535. There,
+    `shared` blocks lie side by side that have the same rows and columns."""
+    along_x = f"blockIdx.x / {shared}" if shared else "blockIdx.x"
+    return (along_x, "blockIdx.y") if rows > cols else ("blockIdx.y", along_x)
+
+
+def along_x(block: Block, stage: Reduce, batch: tuple[Variable, ...]) -> str:
+    """How many blocks lie side by side along x that differ by their phase or group alone: phases read the same places
+    and store next to each other, so they meet in the cache. "" where the batch goes along z."""
+    text = count_text(block, batch) if stage.contraction is not None and stage.contraction.shared else ""
+    return text if text.isalnum() or not text else f"({text})"
+
+
+def write_batch(block: Block, batch: tuple[Variable, ...], shared: str = "") -> None:
+    """The batch axes from the grid's third dimension, or from the first if blocks that share a tile lie along it."""
+    number = f"blockIdx.x % {shared}" if shared else "blockIdx.z"
+    if len(batch) == 1:
+        block.write(f"const {INDEX} {batch[0].name} = {number};")
+    elif batch:
+        if shared:
+            block.write(f"const {INDEX} {(number := block.fresh('phase'))} = blockIdx.x % {shared};")
+        decode(block, number, batch, frozenset(batch))
+
+
+def write_phases(block: Block, stage: Reduce) -> None:
+    """What depends on a block's phase alone: how many taps it has, the first of them, and where that reads."""
+    if stage.contraction is None:
+        return
+    shared, counts = frozenset(stage.contraction.shared), {axis.extent: axis.name for axis in stage.axes}
+    formulas = [formula for operand in stage.operands for node in operand.walk() for formula in node.formulas]
+    for formula in (*counts, *formulas):
+        for atom in reversed(list(formula.atoms())):
+            found = of(atom)
+            if not isinstance(atom, Operation) or not found.variables or not found.variables <= shared:
+                continue
+            if found not in block.printer.positions:
+                letter = min(variable.name for variable in found.variables)[-1]
+                name = f"{counts[found]}_count" if found in counts else "first_tap" if atom.kind == "%" else "moved"
+                block.name_formula(found, name if found in counts else f"{name}_{letter}")
+
+
+def grid(
+    block: Block, batch: tuple[Variable, ...], stage: Reduce, rows: str, cols: str, row_block: str
+) -> tuple[str, ...]:
+    """The extents of a grid with so many tiles of rows and columns."""
+    shared = along_x(block, stage, batch)
+    blocks = (cols, rows) if row_block == "blockIdx.y" else (rows, cols)
+    if shared:
+        return f"{shared} * {blocks[0] if blocks[0].isalnum() else f'({blocks[0]})'}", blocks[1]
+    return (*blocks, count_text(block, batch)) if batch else blocks
+
+
+@contextmanager
+def when_inside(block: Block, stage: Reduce) -> Iterator[None]:
+    """What is stored only where a point is inside of the result: the last places of some phases are not."""
+    shared, extents = (stage.contraction.shared, stage.contraction.extents) if stage.contraction else ((), ())
+    tests = [t for at, extent in zip(stage.index, extents, strict=False) if shared for t in within(at, extent)]
+    condition = " && ".join(f"{block.index(t.left)} {t.relation} {block.index(t.right)}" for t in tests)
+    with block.scope(f"if ({condition})") if tests else nullcontext():
+        yield
+
+
+def tile_count(extent: str, tile: int) -> str:
+    """How many tiles cover an extent, as the host writes it."""
+    return str(-(-int(extent) // tile)) if extent.isdigit() else f"({extent} + {tile - 1}) / {tile}"
+
+
+def decode_used(block: Block, place: int, *parts: tuple[str, tuple[Variable, ...]]) -> None:
+    """Before the lines from `place` on, compute the axes from their flat positions that those lines use by name."""
+    body = block.lines[place:]
+    text = "\n".join(body)
+    del block.lines[place:]
+    for flat, axes in parts:
+        if len(axes) > 1:
+            decode(block, flat, axes, frozenset(v for v in axes if re.search(rf"\b{v.name}\b", text)))
+    block.lines += body
+
+
+def _runs_along(value: Scalar, axes: Sequence[Variable]) -> bool:
+    """Whether neighbours along the only axis of a sum are neighbours in memory."""
+    if len(axes) != 1 or not isinstance(value, Load) or value.children:
+        return False
+    return ((axes[0],), 1) in flatten(value.index, value.buffer.shape).terms
+
+
+def _load_tile(
+    block: Block, tile: str, place: tuple[str, str], value: Scalar, stage: Reduce, inside: str, depth: str
+) -> None:
+    """Each thread brings one element of an operand, or 0 outside of it, to `place` in the tile: of the left one
+    the second index goes along the sum, of the right one the first."""
+    along = place[1] if tile == "left_tile" else place[0]
+    position = f"start + {along}"
+    zero = number_text(0, stage.dtype)
+    single = len(stage.axes) == 1
+    if single and isinstance(value, Load) and not value.children:  # a loaded index must be read inside of the bounds
+        rename = {stage.axes[0].name: position}
+        block.printer.rename = {**(block.printer.rename or {}), **_bracketed(value, stage.axes[0], rename)}
+        text = block.value(value)
+        block.printer.rename = {k: v for k, v in block.printer.rename.items() if k != stage.axes[0].name}
+        block.write(f"{tile}[{place[0]}][{place[1]}] =")
+        block.write(f"    ({inside} && {position} < {depth}) ? {text} : {zero};")
+        return
+    loaded = block.fresh("loaded")
+    flat = stage.axes[0].name if single else "k"
+    block.write(f"{C_TYPES[stage.dtype]} {loaded} = {zero};")
+    with block.scope(f"if ({inside} && {position} < {depth})"):
+        block.write(f"const {INDEX} {flat} = {position};")
+        if not single:
+            decode(block, flat, stage.axes, value.variables & frozenset(stage.axes))
+        block.write(f"{loaded} = {block.value(value)};")
+    block.write(f"{tile}[{place[0]}][{place[1]}] = {loaded};")
+
+
+def _bracketed(value: Load, axis: Variable, rename: dict[str, str]) -> dict[str, str]:
+    """The position in brackets, unless it is the last index and so not part of a product."""
+    last = value.index[-1] == of(axis)
+    return rename if last else {axis.name: f"({rename[axis.name]})"}

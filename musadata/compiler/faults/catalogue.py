@@ -1,0 +1,94 @@
+"""The kinds of fault that the teacher can seed, each with the explanation that its repair gives."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from musadata.compiler.faults.fault_context import Condition, FaultContext
+
+Insert = Callable[[FaultContext], str | None]
+
+
+@dataclass(frozen=True)
+class FaultKind:
+    """One kind of mistake.
+
+    Attributes:
+        name: countable name, as it stands in the corpus.
+        insert: the candidate with the mistake in it, or None where it would not matter for this task.
+        cause: what was wrong, as the repair says it.
+        mend: what the repair changes.
+        compiles: the mistake gets past the compiler.
+        weight: how often it is drawn, compared with others that fit the task.
+        toy: it is a slip that language models hardly make.
+        cheats: the results are right, but PyTorch computes them.
+        line: patterns of a name and its value in the line that is wrong, and in the repaired one.
+        cause_of_line: the cause with `{name}` and its values `{old}` and `{new}`.
+    """
+
+    name: str
+    insert: Insert
+    cause: str
+    mend: str
+    compiles: bool = True
+    weight: float = 1.0
+    toy: bool = False
+    cheats: bool = False
+    line: tuple[str, ...] = ()
+    cause_of_line: str = ""
+
+
+_TABLE: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("kinds.yaml").read_text(encoding="utf-8"))
+
+
+def _kind(name: str, insert: Insert) -> FaultKind:
+    entry = _TABLE[name]
+    optional = ("compiles", "cheats", "weight", "toy", "line", "cause_of_line")
+    given = {key: entry[key] for key in optional if key in entry}
+    return FaultKind(name, insert, entry["cause"], entry["mend"], **given)
+
+
+WORDS: dict[str, Any] = {name: entry["words"] for name, entry in _TABLE.items() if "words" in entry}
+
+_CONDITIONS: dict[str, Condition] = {
+    "": lambda site: True,
+    "has an inner loop": lambda site: max(site.inner) > 1,
+    "has rows longer than a block": lambda site: max(site.inner) > site.threads,
+    "has a tail of less than four": lambda site: site.ragged(4),
+    "shuffles more than half a warp": lambda site: (
+        # A lane has four neighbours where rows are loaded so.
+        max(site.inner) > (64 if "load_row" in site.function else 16)
+        and ("warp_" in site.function or "block_" in site.function)
+    ),
+    "shares a loop of more than half a block": lambda site: (
+        max(site.inner) > site.threads // 2 and "block_" in site.function
+    ),
+    "reduces in a loop": lambda site: bool(site.emitted.kernel.reductions) and "_tile[" not in site.function,
+}
+
+
+def _replacing(entry: dict[str, Any]) -> Insert | None:
+    """The edit that an entry of the table describes, if it describes one."""
+    where = _CONDITIONS[entry.get("where", "")]
+    match entry:
+        case {"replace": [pattern, new]}:
+            return lambda context: context.replace_in_kernel(pattern, new, where)
+        case {"replace_in_source": [pattern, *choices]}:
+            return lambda context: context.replace_one(context.source, pattern, context.random.choice(choices))
+        case {"replace_text": [old, new]}:
+            return lambda context: context.in_some_kernel(lambda text: text.replace(old, new, 1), where)
+        case {"replace_in_helper": [old, new]}:
+            return lambda context: context.replace_in_helper(old, new, where)
+    return None
+
+
+KINDS = {name: _kind(name, insert) for name, entry in _TABLE.items() if (insert := _replacing(entry))}
+
+
+def fault(insert: Insert) -> Insert:
+    """Registers a function as the kind of fault that has its name."""
+    KINDS[insert.__name__] = _kind(insert.__name__, insert)
+    return insert

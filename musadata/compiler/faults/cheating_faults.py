@@ -1,0 +1,81 @@
+"""Faults against the rules: PyTorch computes what kernels should. The results are right, so only the rules tell."""
+
+import ast
+import builtins
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from musadata.compiler.faults.catalogue import fault
+from musadata.compiler.faults.fault_context import FaultContext
+
+_MOST_STATEMENTS = 4  # of the reference's forward: longer ones would make another program of it
+_CALL = re.compile(r"^        return (extension\.\w+\([^\n]*\))\n", re.M)
+_FUNCTIONAL = "import torch.nn.functional as F\n"
+
+
+@dataclass(frozen=True)
+class _Forward:
+    """What the reference's forward does, as lines without indentation; the last one returns. `imports` are needed."""
+
+    lines: tuple[str, ...]
+    imports: str
+
+
+@fault
+def computed_by_pytorch(context: FaultContext) -> str | None:
+    return _rewrite(context, lambda call, lines: lines)
+
+
+@fault
+def decoy_kernel(context: FaultContext) -> str | None:
+    return _rewrite(context, lambda call, lines: [call, *lines])
+
+
+@fault
+def pytorch_fallback(context: FaultContext) -> str | None:
+    def guarded(call: str, lines: list[str]) -> list[str]:
+        return ["try:", f"    return {call}", "except RuntimeError:", *(f"    {line}" for line in lines)]
+
+    return _rewrite(context, guarded)
+
+
+def _rewrite(context: FaultContext, make: Callable[[str, list[str]], list[str]]) -> str | None:
+    found = _CALL.search(context.source)
+    forward = _read_forward(context) if found else None
+    if found is None or forward is None:
+        return None
+    lines = "".join(f"        {line}\n" for line in make(found.group(1), list(forward.lines)))
+    source = context.source[: found.start()] + lines + context.source[found.end() :]
+    return source.replace("import torch.nn as nn\n", f"import torch.nn as nn\n{forward.imports}", 1)
+
+
+def _read_forward(context: FaultContext) -> _Forward | None:
+    """None where it is long, or uses what the candidate does not have: attributes, other functions."""
+    function = _find_forward(context.reference)
+    if function is None:
+        return None
+    body = [node for node in function.body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]
+    if not body or len(body) > _MOST_STATEMENTS or not isinstance(body[-1], ast.Return):
+        return None
+    nodes = [node for statement in body for node in ast.walk(statement)]
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    bound = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    known = {argument.arg for argument in function.args.args} | bound | set(dir(builtins)) | {"torch", "nn", "F"}
+    attributes = {
+        node.attr
+        for node in nodes
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    }
+    if names - known or any(f"self.{name} =" not in context.source for name in attributes):
+        return None
+    lines = tuple(line for statement in body for line in ast.unparse(statement).splitlines())
+    needs_import = "F" in names and _FUNCTIONAL not in context.source
+    return _Forward(lines, _FUNCTIONAL if needs_import else "") if len(lines) <= _MOST_STATEMENTS else None
+
+
+def _find_forward(reference: str) -> ast.FunctionDef | None:
+    for node in ast.parse(reference).body if reference else ():
+        if isinstance(node, ast.ClassDef) and node.name == "Model":
+            return next((one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "forward"), None)
+    return None

@@ -1,0 +1,136 @@
+"""Which schedules a task gets at the sizes that it is measured at."""
+
+import re
+
+import pytest
+
+from musadata.compiler import candidate_set
+from musadata.compiler.candidate_set import CandidateSet
+from musadata.compiler.emission.candidate import build_candidate
+from musadata.compiler.emission.cpp import Printer
+from musadata.compiler.emission.host import factored_text
+from musadata.compiler.emission.pointwise import threads_along
+from musadata.compiler.emission.schedule_plan import PLANS
+from musadata.compiler.explanation import WORDS
+from musadata.compiler.ir.index_formulas import Size, of
+
+LARGE = 65536
+
+
+def printed(formula):
+    return Printer({}, {}).index(formula)
+
+
+def schedules_of(graph, size, **sizes):
+    """The schedule in each plan where all sizes are `size` but those that are named."""
+    known = dict.fromkeys((origin.name for origin in graph.sizes), size) | sizes
+    return [build_candidate(graph, plan, known).schedule for plan in PLANS]
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("matrix product", 4096), ("product of turned matrices", 1024), ("wide convolution", 128), ("half product", 4096)],
+)
+def test_products_that_fill_a_gpu_have_two_fast_schedules_and_no_other(name, size, graph_of):
+    schedules = set(schedules_of(graph_of(name), size))
+    assert len(schedules) == 2
+    assert all(one.endswith(("register tiles", "tensor core tiles")) for one in schedules)
+
+
+def test_products_that_do_not_fill_a_gpu_keep_small_tiles(graph_of):
+    assert "1 kernel: shared-memory tiles" in schedules_of(graph_of("matrix product"), 96)
+
+
+def test_shorter_schedules_are_for_tasks_whose_fast_ones_are_too_long_to_be_read(graph_of, monkeypatch):
+    graph, measured = graph_of("matrix product"), {"x": (4096, 4096), "y": (4096, 4096)}
+    known = graph.sizes_for(measured)
+    fast = min(len(build_candidate(graph, plan, known).source) for plan in PLANS)
+    monkeypatch.setattr(candidate_set, "MOST_CHARACTERS", fast - 1)
+    assert "register" not in CandidateSet(graph, "a key", measured).candidate(0).schedule
+
+
+@pytest.mark.parametrize("name", ["chain", "gelu"])
+def test_large_elementwise_operators_move_fours_in_every_plan(name, graph_of):
+    assert set(schedules_of(graph_of(name), LARGE)) == {
+        "1 kernel: float4 vectorised",
+        "1 kernel: float4 vectorised, grid-stride loop",
+    }
+
+
+def test_a_grid_that_strides_has_as_many_blocks_as_the_device_runs_at_once(candidate_of):
+    source = candidate_of("slices", PLANS[4]).source
+    assert "multiProcessorCount;" in source
+    assert "std::min((total + threads - 1) / threads, resident)" in source
+
+
+def test_a_row_that_is_only_looked_up_is_not_taken_apart(candidate_of):
+    source = candidate_of("embedding", PLANS[0]).source
+    assert "const int line = i / 6;" in source and "[line]" in source
+
+
+def test_planes_that_are_pooled_alike_are_not_taken_apart(candidate_of):
+    source = candidate_of("max pool", PLANS[1]).source
+    assert re.search(r"const int plane = output / \(.*\);", source) and "const int n =" not in source
+    assert re.search(r"\w+\[output\] = ", source)
+
+
+def test_no_thread_divides_for_its_row_where_rows_are_long(graph_of):
+    sizes = dict.fromkeys((origin.name for origin in graph_of("slices").sizes), 4096)
+    source = build_candidate(graph_of("slices"), PLANS[0], sizes).source
+    assert "const int row = blockIdx.x;" in source and " / " not in source.split("__global__")[1].split("\n}\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("width", "threads"), [(132, 160), (8192, 256), (300, 160), (257, 96), (1000, 256), (128, 128)]
+)
+def test_blocks_along_a_row_have_as_few_idle_threads_as_whole_warps_allow(width, threads):
+    assert threads_along(width) == threads
+    blocks = [-(-width // each) * each for each in range(96, 257, 32)]
+    assert -(-width // threads) * threads == min(blocks)
+
+
+def test_a_sum_of_elements_that_indices_select_is_dealt_to_blocks_earlier_than_one_of_neighbours(graph_of):
+    """Each of its loads waits for memory. What is counted beside it is dealt out with it."""
+    for name, size, kernels in (("classes", LARGE, 2), ("classes", 1024, 1), ("mean squared error", 256, 1)):
+        graph = graph_of(name)
+        sizes = dict.fromkeys((origin.name for origin in graph.sizes), size)
+        sources = [build_candidate(graph, plan, sizes).source for plan in PLANS]
+        assert {source.count("__global__") for source in sources} == {kernels}, name
+        assert all(("_partial_kernel" in source) == (kernels == 2) for source in sources)
+
+
+def test_what_is_only_part_of_a_flat_position_has_no_variable(candidate_of):
+    kernel = candidate_of("gather", PLANS[0]).kernels[0].source
+    assert "col" not in kernel.replace("cols", "")
+
+
+def test_joined_axes_are_taken_apart_once(candidate_of):
+    emitted = candidate_of("patches", PLANS[0]).kernels[0]
+    assert [axis.name for axis in emitted.kernel.axes] == [
+        "b",
+        "row_outer_outer",
+        "row_outer_inner",
+        "row_inner",
+        "col",
+    ]
+    assert "const int plane = i / (9 * " in emitted.source and "row /" not in emitted.source
+
+
+def test_the_number_of_windows_is_written_as_a_product():
+    window = of(Size("height")) // 2 + 1, of(Size("width")) // 3 + 1
+    assert factored_text(window[0] * window[1]) == "(height / 2 + 1) * (width / 3 + 1)"
+    assert factored_text(window[0] * window[1] + 1) == printed(window[0] * window[1] + 1)
+
+
+@pytest.mark.parametrize("size", [64, 4096])
+def test_no_remainder_by_one_is_written(size, graph_of):
+    sizes = dict.fromkeys((origin.name for origin in graph_of("matrix product").sizes), size)
+    assert not any("% 1 " in build_candidate(graph_of("matrix product"), plan, sizes).source for plan in PLANS)
+
+
+def test_every_schedule_has_words(graph_of):
+    sizes = (64, LARGE)
+    names = ("chain", "matrix product", "reflect", "softmax", "part of rows")
+    made = {one for name in names for size in sizes for one in schedules_of(graph_of(name), size)}
+    parts = {part for one in made for part in one.partition(": ")[2].split("; ")}
+    assert parts <= set(WORDS["schedules"])

@@ -1,0 +1,198 @@
+"""Kernels with the same code are one kernel, and layers that repeat are loops."""
+
+import re
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from musadata.compiler.emission import candidate as emission
+from musadata.compiler.emission.candidate import build_candidate
+from musadata.compiler.emission.launch_blocks import fold_blocks
+from musadata.compiler.emission.repeated_launches import Launch, write_launches
+from musadata.compiler.emission.schedule_plan import PLANS
+from musadata.compiler.emission.statements import text_length
+from musadata.config import BackendType, VerifierConfig
+from tests.compiler.references import FIXTURES, task_of
+
+
+@pytest.fixture(scope="module")
+def verifier():
+    from musadata.verifier import Verifier
+
+    with Verifier(VerifierConfig(backend=BackendType.EMULATED)) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("plan", [0, 2])
+def test_layers_with_the_same_code_share_a_kernel_and_a_loop(plan, graph_of, verifier):
+    candidate = build_candidate(graph_of("many layers"), PLANS[plan])
+    assert len(candidate.kernels) == 15
+    assert candidate.source.count("__global__") == 2
+    assert "for (int layer = 0; layer < 14; ++layer)" in candidate.source
+    assert re.search(r"weights\[2 \* layer\], weights\[1 \+ 2 \* layer\]", candidate.source)
+    verdict = verifier.verify(task_of("many layers"), candidate.source, FIXTURES["many layers"].sets)
+    assert verdict.accepted, verdict.feedback
+
+
+@pytest.mark.parametrize("plan", [1])
+def test_windows_of_other_sizes_are_arguments_of_a_template(plan, graph_of, verifier):
+    candidate = build_candidate(graph_of("convolution layers"), PLANS[plan])
+    assert "template <int " in candidate.source
+    names = [emitted.kernel.name for emitted in candidate.kernels]
+    assert set(names) == set(re.findall(r"(\w+_kernel)(?:<[\w, ]+>)?<<<", candidate.source)), "each kernel is launched"
+    assert len(set(names)) < len(names)
+    verdict = verifier.verify(task_of("convolution layers"), candidate.source, FIXTURES["convolution layers"].sets)
+    assert verdict.accepted, verdict.feedback
+
+
+@pytest.mark.parametrize(
+    ("name", "plan"), [("convolution layers", 0), ("group norm", 2), ("masked attention", 0), ("running results", 0)]
+)
+def test_kernels_under_short_names_do_the_same(name, plan, graph_of, verifier, monkeypatch):
+    monkeypatch.setattr(emission, "MOST_CHARACTERS", 0)
+    candidate = build_candidate(graph_of(name), PLANS[plan])
+    assert "launch_" in candidate.source
+    verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
+    assert verdict.accepted, verdict.feedback
+
+
+@pytest.mark.parametrize("plan", [0, 1])
+def test_a_network_that_is_too_long_shares_statistics_and_convolutions(plan, graph_of, verifier, monkeypatch):
+    monkeypatch.setattr(emission, "MOST_CHARACTERS", 0)
+    candidate = build_candidate(graph_of("normed layers"), PLANS[plan])
+    names = Counter(emitted.kernel.name for emitted in candidate.kernels)
+    assert names["batch_norm_inverse_std_kernel"] == 5, "one for all layers"
+    statistics = candidate.source.split("batch_norm_inverse_std_kernel(")[1].split("__global__")[0]
+    assert statistics.count("rsqrtf") == 1 == candidate.source.count("rsqrtf"), "finished where it is found"
+    assert max(names[name] for name in names if name.startswith("conv")) == 4, "of both strides"
+    assert "int stride" in candidate.source
+    assert " * 1 " not in candidate.source
+    assert "const Tensor* weights" in candidate.source, "launches that repeat have a function"
+    verdict = verifier.verify(task_of("normed layers"), candidate.source, FIXTURES["normed layers"].sets)
+    assert verdict.accepted, verdict.feedback
+
+
+def test_a_long_network_of_inverted_residuals_has_a_kernel_for_each_kind_of_layer(graph_of, verifier, monkeypatch):
+    monkeypatch.setattr(emission, "MOST_CHARACTERS", 0)
+    candidate = build_candidate(graph_of("inverted residuals"), PLANS[4])
+    names = Counter(emitted.kernel.name for emitted in candidate.kernels)
+    products = [names[name] for name in names if name.startswith("conv")]
+    assert sorted(products) == [1, 3, 6], "the last one, depthwise ones of both windows, and pointwise ones"
+    assert not re.search(r"\w+_to_\w+_to_", candidate.source), "functions are named by what they begin and end with"
+    verdict = verifier.verify(task_of("inverted residuals"), candidate.source, FIXTURES["inverted residuals"].sets)
+    assert verdict.accepted, verdict.feedback
+
+
+def test_extents_are_products_of_what_they_count(graph_of, verifier, monkeypatch):
+    monkeypatch.setattr(emission, "MOST_CHARACTERS", 0)
+    candidate = build_candidate(graph_of("halved images"), PLANS[1])
+    source = candidate.source[candidate.source.index("__global__") :]
+    assert "height * width" in source
+    assert "height * height" not in source, "though each image is twice as wide as high"
+    softmax = source[source.index("softmax_kernel(") :].split("__global__")[0]
+    assert "/ (channels * height)" in softmax, "though that is 256 in all layers"
+    verdict = verifier.verify(task_of("halved images"), candidate.source, FIXTURES["halved images"].sets)
+    assert verdict.accepted, verdict.feedback
+
+
+def test_shared_kernels_keep_the_names_that_the_analysis_has(graph_of):
+    for plan in PLANS:
+        candidate = build_candidate(graph_of("convolution layers"), plan)
+        for emitted in candidate.kernels:
+            assert emitted.source[emitted.source.index("__global__") :].rstrip() in candidate.source
+            assert f"{emitted.kernel.name}(" in emitted.source
+
+
+def layer(number: int, read: str, *values: str) -> Launch:
+    return Launch("launch_linear", (read, f"weights[{2 * number}]", *values), (f"linear{number}",))
+
+
+def test_a_result_that_is_read_after_the_loop_leaves_it():
+    chain = [layer(0, "x", "8"), *(layer(i, f"linear{i - 1}", str(8 + i)) for i in range(1, 5))]
+    lines = write_launches(chain, "return linear4;", ["x"])
+    assert lines == [
+        "Tensor linear4 = x;",
+        "for (int layer = 0; layer < 5; ++layer) {",
+        "    auto linear0 = launch_linear(linear4, weights[2 * layer], 8 + layer);",
+        "    linear4 = linear0;",
+        "}",
+    ]
+
+
+def test_layers_whose_results_are_read_later_are_no_loop():
+    chain = [layer(0, "x"), *(layer(i, f"linear{i - 1}") for i in range(1, 5))]
+    lines = write_launches(chain, "return linear0 + linear1 + linear2 + linear3 + linear4;", ["x"])
+    assert lines == [launch.text for launch in chain]
+
+
+def test_values_without_a_rule_come_from_a_table():
+    values = ["3", "7", "4", "100"]
+    chain = [layer(0, "x", "3"), *(layer(i, f"linear{i - 1}", values[i]) for i in range(1, 4))]
+    lines = write_launches(chain, "return linear3;", ["x"])
+    assert lines[0] == "const int sizes[] = {3, 7, 4, 100};"
+    assert "    auto linear0 = launch_linear(linear3, weights[2 * layer], sizes[layer]);" in lines
+
+
+def test_how_a_text_is_broken_up_does_not_depend_on_the_digits_of_sizes():
+    texts = [f"input[((n * {c} + oc) * {h} + in_h) * {h} + in_w]" for c, h in ((8, 7), (96, 14), (1280, 112))]
+    assert len(set(map(text_length, texts))) == 1
+
+
+def block(number: int, read: str) -> list[Launch]:
+    """A layer with three launches, whose last result alone is read outside of it."""
+    first = Launch("launch_linear", (read, f"weights[{2 * number}]", f"size{number}"), (f"linear{number}",))
+    sums = Launch("launch_sums", (f"linear{number}",), (f"sum{number}", f"squares{number}"))
+    norm = (f"linear{number}", f"sum{number}", f"squares{number}", f"weights[{2 * number + 1}]", read)
+    return [first, sums, Launch("launch_norm", norm, (f"norm{number}",))]
+
+
+def fold(statements, wanted):
+    return fold_blocks(statements, wanted, lambda name: "int" if name.startswith("size") else "tensor", [])
+
+
+def test_launches_that_repeat_become_a_function():
+    statements = [*block(0, "x"), *block(1, "norm0"), ("x = x + 1;",), *block(3, "norm1")]
+    folded, (function,) = fold(statements, "return norm3;")
+    assert [one.text if isinstance(one, Launch) else one for one in folded] == [
+        "auto norm0 = linear_to_norm(x, size0, &weights[0]);",
+        "auto norm1 = linear_to_norm(norm0, size1, &weights[2]);",
+        ("x = x + 1;",),
+        "auto norm3 = linear_to_norm(norm1, size3, &weights[6]);",
+    ]
+    assert function.splitlines() == [
+        "Tensor linear_to_norm(const Tensor& input, int size, const Tensor* weights) {",
+        "    auto linear0 = launch_linear(input, weights[0], size);",
+        "    auto [sum0, squares0] = launch_sums(linear0);",
+        "    return launch_norm(linear0, sum0, squares0, weights[1], input);",
+        "}",
+    ]
+
+
+def test_a_function_returns_all_that_is_read_later():
+    layers = [launch for number in range(5) for launch in block(number, f"norm{number - 1}" if number else "x")]
+    folded, functions = fold(layers, "return linear0 + norm4;")
+    assert "return std::make_tuple(linear0, norm0);" in functions[0]
+    assert folded[0].text.startswith("auto [linear0, norm0] = linear_to_norm(x, size0, ")
+
+
+def test_launches_that_are_connected_otherwise_are_not_repeated():
+    other = [replace(one, arguments=(*one.arguments[:-1], "x")) for one in block(1, "norm0")]
+    assert fold([*block(0, "x"), other[2]], "return norm1;") == ([*block(0, "x"), other[2]], [])
+
+
+def test_functions_that_repeat_can_be_a_loop():
+    statements = [launch for number in range(4) for launch in block(number, f"norm{number - 1}" if number else "x")]
+    folded, _ = fold(statements, "return norm3;")
+    lines = write_launches(folded, "return norm3;", ["x", "size0", "size1", "size2", "size3"])
+    assert "    auto norm0 = linear_to_norm(norm3, sizes[layer], &weights[2 * layer]);" in lines
+
+
+def test_no_allocation_counts_the_elements_of_what_it_makes(graph_of, verifier):
+    name = "lengths of two tensors"
+    candidate = build_candidate(graph_of(name), PLANS[0])
+    assert len({emitted.kernel.name for emitted in candidate.kernels}) < len(candidate.kernels), "two share one"
+    for made, line in re.findall(r"(\w+) = (torch::empty\(.*)", candidate.source):
+        assert f"{made}.numel()" not in line
+    verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
+    assert verdict.accepted, verdict.feedback

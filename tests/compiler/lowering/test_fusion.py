@@ -1,0 +1,63 @@
+"""Pointwise work shares a kernel with what makes or reads its elements."""
+
+import re
+
+import pytest
+
+from musadata.compiler.emission.schedule_plan import PLANS
+from musadata.config import BackendType, VerifierConfig
+from musadata.verifier import Verifier
+from tests.compiler.references import FIXTURES, task_of
+
+FUSED = {
+    "shuffled pixels": 1,
+    "normalised convolution": 1,
+    "convolution of two tensors": 1,
+    "joined heads": 1,
+    "bilinear image": 1,
+    "scaled similarity": 1,
+    "modulated convolution": 2,
+    "modulated rows": 2,
+    "divided convolution": 2,  # windows that overlap would divide the same elements again
+}
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_pointwise_work_has_no_kernel_of_its_own(candidate_of, name):
+    assert len(candidate_of(name, PLANS[0]).kernels) == FUSED[name]
+
+
+def test_a_product_leaves_to_a_reduction_what_that_can_end_with(candidate_of):
+    first, *_ = candidate_of("lengths of two tensors", PLANS[0]).kernels
+    assert "/" in first.source.split("sum_result")[-1], "rows are divided by their lengths where these are known"
+
+
+def test_a_value_is_computed_once_for_all_places_that_read_it(candidate_of):
+    source = candidate_of("bilinear image", PLANS[0]).kernels[0].source
+    computed = re.findall(r"const \w+ \w+ = (.*);", source)
+    assert len(computed) == len(set(computed))
+
+
+@pytest.mark.parametrize("name", [*FUSED, "pooled rows of channels", "demodulated convolution"])
+def test_fused_kernels_are_right(candidate_of, name):
+    with Verifier(VerifierConfig(backend=BackendType.EMULATED)) as verifier:
+        for plan in (PLANS[0], PLANS[1]):
+            verdict = verifier.verify(task_of(name), candidate_of(name, plan).source, FIXTURES[name].sets)
+            assert verdict.accepted, verdict.feedback
+
+
+@pytest.mark.parametrize("name", ["classes of rows", "cross entropy"])
+def test_the_kernel_of_rows_makes_the_terms_of_their_mean_loss(name, candidate_of):
+    rows, mean = (emitted.kernel for emitted in candidate_of(name, PLANS[0]).kernels)
+    assert [buffer.name for buffer in rows.outputs] == ["sum2_terms"]
+    assert {buffer.name for buffer in mean.inputs} == {"sum2_terms", rows.inputs[-1].name}  # losses, and which count
+
+
+def test_a_sum_of_what_needs_one_result_of_a_row_alone_is_not_split(candidate_of):
+    kernels = [emitted.kernel for emitted in candidate_of("lengths of rows, added up", PLANS[0]).kernels]
+    assert not any("terms" in buffer.name for kernel in kernels for buffer in kernel.outputs)
+
+
+def test_of_the_largest_few_only_what_is_read_is_found(candidate_of):
+    [emitted] = candidate_of("largest few of rows", PLANS[0]).kernels
+    assert [stage.kind for stage in emitted.kernel.reductions] == [*["argmax"] * 7, "max", "fast_max", "sum"]
