@@ -274,7 +274,7 @@ def test_a_start_is_a_reason_only_for_what_it_does_not_change():
 
 def test_no_kind_of_fault_says_a_thing_twice():
     """YAML keeps the last of two equal keys without a word."""
-    text = (Path(fault_words.__file__).parent / "compiler" / "faults" / "kinds.yaml").read_text(encoding="utf-8")
+    text = (Path(fault_words.__file__).parents[1] / "compiler" / "faults" / "kinds.yaml").read_text(encoding="utf-8")
     for entry in re.split(r"\n(?=\w)", text):
         keys = re.findall(r"^  (\w+):", entry, re.M)
         assert len(keys) == len(set(keys)), entry
