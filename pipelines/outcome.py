@@ -15,6 +15,7 @@ from musadata.teacher.protocol import REQUEST_FAILED
 from musadata.verifier.compilation.build_cache import cache_folder, require_room
 
 LEAST_ROOM = 200 << 20
+NO_LICENSE = "license: none is known"
 _MOST_REASONS = 3
 
 
@@ -43,11 +44,14 @@ def require_rows(corpus: str, manifest: dict[str, Any], stage: str, dataset: str
     Raises:
         NothingMade: it has not; the message says why rows were dropped, in the server's words where it was asked.
     """
-    steps = manifest["funnel"].get(stage)
-    if not steps or manifest["datasets"].get(dataset, {}).get("rows"):
+    parts = [name for name in manifest["funnel"] if name.partition(".")[0] == stage]
+    if not parts or manifest["datasets"].get(dataset, {}).get("rows"):
         return
-    said = "; ".join(f"{count} times {reason}" for reason, count in _reasons(corpus, stage))
-    remedy = "change what is said above; `--retry-failed` sends failed requests again"
+    reasons = [reason for part in parts for reason in _reasons(corpus, part)]
+    said = "; ".join(f"{count} times {reason}" for reason, count in reasons)
+    remedy = "mend what was dropped most; `--retry-failed` sends failed requests again"
+    if any(reason == NO_LICENSE for reason, _ in reasons):
+        remedy = "say `license:` for a source whose files state none, or put a LICENSE file beside them"
     raise NothingMade(f"{stage} made no {dataset}: {said or 'nothing came in'}", where=corpus, remedy=remedy)
 
 

@@ -47,12 +47,21 @@ class ArchiveTree(MemoryTree):
             files = {name: error}
         except DAMAGE as error:
             files = {name: UnreadableFile("bad_archive", type(error).__name__)}
-        super().__init__(files)
+        super().__init__(_without_top(files))
 
     @property
     def faults(self) -> list[str]:
         """Paths that cannot be read; a source lists them as units, so that each is reported."""
         return sorted(path for path, data in self.files.items() if isinstance(data, UnreadableFile))
+
+
+def _without_top(files: dict[str, bytes | UnreadableFile]) -> dict[str, bytes | UnreadableFile]:
+    """The files as they lie in the one folder "demo-1.0" that a source distribution has at its top."""
+    read = [path for path, data in files.items() if isinstance(data, bytes)]
+    top = read[0].partition("/")[0] if read else ""
+    if top.isidentifier() or not all(path.startswith(f"{top}/") for path in read):
+        return files
+    return {path.removeprefix(f"{top}/"): data for path, data in files.items()}
 
 
 def _members(data: bytes, name: str) -> Iterator[tuple[str, bytes | UnreadableFile]]:

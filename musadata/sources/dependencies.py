@@ -30,7 +30,7 @@ class Dependency:
             fault = self._tree.files[self._tree.faults[0]]
             if isinstance(fault, UnreadableFile) and fault.reason in ("bad_archive", "archive_bomb"):
                 raise MusadataError(f"{filename} cannot be read: {fault.reason}")
-        roots = [""] if filename.endswith(".whl") else _roots(self._tree.paths())
+        roots = [""] if filename.endswith(".whl") else ["", "src/"]
         tops = [(root, top) for root in roots for top in _tops(self._tree.paths(), root)]
         self.names = frozenset(top.removesuffix(".py") for _, top in tops)
         self._inner = {
@@ -131,12 +131,6 @@ def _fetch(pin: str, index: str) -> Dependency:
 
 def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "_", name).lower()
-
-
-def _roots(paths: list[str]) -> list[str]:
-    """The folders of a source distribution in which packages lie: "timm-1.0.9/", and "timm-1.0.9/src/"."""
-    tops = sorted({path.split("/")[0] for path in paths if "/" in path})[:1]
-    return [root for top in tops for root in (f"{top}/", f"{top}/src/") if any(path.startswith(root) for path in paths)]
 
 
 def _tops(paths: list[str], root: str) -> list[str]:

@@ -20,7 +20,8 @@ _SAME = {
     "unsqueeze": "view",
     "squeeze": "view",
     "flatten": "view",
-    "t": "transpose",
+    "t": "permute",
+    "transpose": "permute",
     "unsafe_chunk": "split",
     "unsafe_split": "split",
     "split_with_sizes": "split",
@@ -146,10 +147,8 @@ def attributes_of(name: str, schema: Any, arguments: Sequence[Any], named: dict[
         text = _attribute(argument.name, value, rank)
         if argument.name in _KEPT_SCALARS.get(name, ()):  # these tell operators apart: SELU is an ELU
             text = repr(float(value))
-        if text is not None and not (name == "transpose" and argument.name in _AXES):
+        if text is not None:
             kept.append((argument.name, text))
-    if name == "transpose":
-        kept.append(("axes", _transposed(schema, arguments, rank)))
     return tuple(kept)
 
 
@@ -173,6 +172,29 @@ def _axes(value: Any, rank: int) -> str | None:
     return None
 
 
-def _transposed(schema: Any, arguments: Sequence[Any], rank: int) -> str:
-    dims = arguments[1:3] if len(arguments) >= 3 else (-2, -1)
-    return str(sorted(axis if axis < 0 else axis - rank for axis in dims))
+def order_of_axes(arguments: Sequence[Any]) -> tuple[int, ...]:
+    """The order in which `t`, `transpose` or `permute` leaves the axes, counted from the end, without those in front
+    that stay: (-1, -2) for `x.T`, `x.mT` and `x.permute(0, 2, 1)`.
+    """
+    rank = arguments[0].dim()
+    axes = list(range(rank))
+    if len(arguments) == 2:
+        axes = [axis % rank for axis in arguments[1]]
+    elif rank:
+        first, second = arguments[1:] or (0, -1)
+        axes[first], axes[second] = axes[second], axes[first]
+    moved = next((place for place, axis in enumerate(axes) if place != axis), rank)
+    return tuple(axis - rank for axis in axes[moved:])
+
+
+def permuted(keys: Sequence[Key], value: int, axes: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+    """The value whose axes are permuted, and how, where `value` may be permuted itself."""
+    operator, attributes, operands = keys[value]
+    if operator != "permute":
+        return value, axes
+    inner: tuple[int, ...] = attributes[0]
+    count = max(len(axes), len(inner))
+    outer, inner = (tuple(range(-count, -len(one))) + one for one in (axes, inner))
+    both = [inner[axis] for axis in outer]
+    moved = next((place for place, axis in enumerate(both) if axis != place - count), count)
+    return operands[0], tuple(both[moved:])

@@ -9,7 +9,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from musadata.dispatch import DispatchMode
-from musadata.tasks.operator_graph import ValueGraph, attributes_of, is_silent, normal_name
+from musadata.tasks.operator_graph import ValueGraph, attributes_of, is_silent, normal_name, order_of_axes, permuted
 
 MAX_OPERATORS = 2000  # a loop unrolled in Python, such as a recurrent network over a long sequence, is no kernel
 
@@ -106,6 +106,10 @@ class GraphRecorder(OperatorRecorder):
         name = normal_name(schema.name)
         if is_silent(name, call.arguments, call.result):
             self._remember(call.result, call.names[0])
+            return
+        if name == "permute":
+            value, axes = permuted(self.graph.keys, call.names[0], order_of_axes(call.arguments))
+            self._remember(call.result, self.graph.add(name, (axes,), [value]) if axes else value)
             return
         value = self.graph.add(name, attributes_of(name, schema, call.arguments, call.keywords), call.names)
         for position, tensor in enumerate(call.produced):

@@ -56,6 +56,17 @@ def test_stage_without_a_row_is_a_failure_that_says_why(corpus):
     require_rows(corpus, {"funnel": {}, "datasets": {}}, "stage2", "annotations")  # it was not run
 
 
+def test_files_without_a_licence_are_told_with_the_remedy(tmp_path):
+    folder, (shard,) = str(tmp_path / "corpus"), deal(1)
+    create_corpus(folder)
+    with ShardWriter(folder, "rejects", shard, Reject, name="rejects-stage1.probe") as writer:
+        writer.write(Reject(SCHEMA_VERSION, "tasks", "probe", "license", "none is known", "net.py"))
+    write_commit(folder, Commit("stage1.probe", shard, "digest", (), (writer.output,), {}))
+    with pytest.raises(NothingMade, match="stage1 made no tasks: 1 times license: none is known") as told:
+        require_rows(folder, {"funnel": {"stage1.probe": {"probe": {}}}, "datasets": {}}, "stage1", "tasks")
+    assert "`license:`" in told.value.remedy
+
+
 @pytest.mark.parametrize("full", ["corpus", "cache", "scratch"])
 def test_run_does_not_begin_on_a_full_disk(tmp_path, monkeypatch, full):
     for name in ("corpus", "cache", "scratch"):

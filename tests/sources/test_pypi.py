@@ -13,6 +13,9 @@ import pytest
 
 from musadata.config import SourceConfig, SourceType
 from musadata.errors import MusadataError
+from musadata.mining.miner import Miner
+from musadata.records import Draft
+from musadata.sandbox import Sandbox
 from musadata.sources import archives, open_source
 from musadata.sources.archives import ArchiveTree
 from musadata.sources.protocol import UnreadableFile
@@ -55,8 +58,8 @@ def reason(tree, path):
 
 def test_files_are_read_without_unpacking():
     tree = ArchiveTree(tar({"demo-1.0/net.py": NET, "demo-1.0/data.bin": b"x"}), "demo-1.0.tar.gz")
-    assert tree.paths() == ["demo-1.0/net.py"]
-    assert tree.read("demo-1.0/net.py") == NET
+    assert tree.paths() == ["net.py"]
+    assert tree.read("net.py") == NET
 
 
 @pytest.mark.parametrize("path", ["../evil.py", "/etc/evil.py", "a/../../evil.py", "..\\evil.py", "C:/evil.py"])
@@ -193,10 +196,42 @@ def open_index(index, name="Demo_Net", revision="1.0"):
 def test_a_distribution_is_read_with_its_licence_and_repository(index, json_api):
     index["json"] = json_api
     source = open_index(index)
-    assert source.units() == ["demo-net-1.0/demo/net.py", "demo-net-1.0/setup.py"]
-    provenance = source.provenance("demo-net-1.0/demo/net.py", "3-5")
+    assert source.units() == ["demo/net.py", "setup.py"]
+    provenance = source.provenance("demo/net.py", "3-5")
     assert (provenance.license, provenance.repository) == ("MIT", "https://github.com/me/demo")
     assert provenance.revision == "1.0"
+
+
+def test_an_unpacked_distribution_gives_the_same_modules_in_any_order(index, tmp_path):
+    """Its folder is no identifier, and its own code imports itself by the package's name."""
+    files = {
+        "demo-net-1.0/PKG-INFO": METADATA,
+        "demo-net-1.0/demo/__init__.py": b"from demo.shared.parts import double\n",
+        "demo-net-1.0/demo/shared.py": b"raise SystemExit  # the package of this name hides it\n",
+        "demo-net-1.0/demo/shared/__init__.py": b"",
+        "demo-net-1.0/demo/shared/parts.py": b"def double(x):\n    return x * 2\n",
+        "demo-net-1.0/demo/v1.5/net.py": NET.replace(b"class", b"from demo import double\n\nclass", 1).replace(
+            b"x.tanh()", b"double(x).tanh()"
+        ),
+        "demo-net-1.0/tools/other.py": NET.replace(
+            b"class Net", b"from demo.shared import parts\n\nclass Other", 1
+        ).replace(b"x.tanh()", b"parts.double(x)"),
+    }
+    index["archive"] = tar(files)
+    index["digest"] = hashlib.sha256(index["archive"]).hexdigest()
+    for path, data in files.items():
+        (tmp_path / "code" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "code" / path).write_bytes(data)
+    folders = [tmp_path / "code", tmp_path / "code" / "demo-net-1.0"]
+    sources = [open_source(SourceConfig(SourceType.DIRECTORY, path=str(folder)), seed=1) for folder in folders]
+    found = set()
+    with Sandbox(preload=("torch",)) as sandbox:
+        for source in (open_index(index), *sources):
+            for units in (source.units(), source.units()[::-1]):
+                miner = Miner(source)
+                drafts = [item for unit in units for item in miner.drafts(unit, sandbox) if isinstance(item, Draft)]
+                found.add(tuple(sorted((item.name, item.reference) for item in drafts)))
+    assert [[name for name, _ in drafts] for drafts in found] == [["Net", "Other"]]
 
 
 def test_a_file_that_is_not_what_was_promised_is_refused(index):
@@ -216,7 +251,7 @@ def test_a_damaged_cache_is_filled_again(index, tmp_path):
     open_index(index)
     for kept in (tmp_path / "cache" / "musadata" / "pypi").iterdir():
         kept.write_bytes(b"{}")
-    assert open_index(index).units() == ["demo-net-1.0/demo/net.py", "demo-net-1.0/setup.py"]
+    assert open_index(index).units() == ["demo/net.py", "setup.py"]
 
 
 def test_unknown_names_and_versions_are_the_users_mistake(index):

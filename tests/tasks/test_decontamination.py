@@ -38,6 +38,25 @@ def test_other_module_is_kept(examine, forward):
     assert isinstance(examine(reference(forward), STRICT), Task)
 
 
+@pytest.mark.parametrize(
+    "product",
+    [
+        "x @ w.T",
+        "F.linear(x, w)",
+        "nn.functional.linear(x, w)",
+        "x @ w.t()",
+        "torch.mm(x, w.transpose(0, 1))",
+        "x @ w.mT",
+        "torch.matmul(x, w.permute(1, 0))",
+        "x.T.T @ w.swapaxes(-1, 0)",
+    ],
+)
+def test_every_way_to_transpose_is_one(examine, product):
+    text = reference(f"return {product}", arguments="x, w", inputs="torch.randn(6, 4), torch.randn(5, 4)")
+    found = examine(text, STRICT)
+    assert isinstance(found, Reject) and found.detail.startswith("kernelbench/level1/17_"), found
+
+
 def test_a_convolution_among_other_things_is_not_the_benchmarks_convolution():
     text = reference(
         "return F.huber_loss(self.conv(torch.erf(torch.sigmoid(x))), x[:, :1], delta=0.8)",

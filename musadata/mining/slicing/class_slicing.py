@@ -295,7 +295,7 @@ class _Cut:
             elif any(use.root in member.names for member in piece.members):
                 self._attributes.add(use.root)
             elif use.root == "__file__":  # a reference has none; paths of its repository lead nowhere
-                piece.renames["__file__"] = f'"{piece.definition.module.replace(".", "/")}.py"'
+                piece.renames["__file__"] = repr(self._resolver.module_of(piece.definition).path)
             elif use.root in RENAMED:
                 piece.renames[use.root] = RENAMED[use.root]
             elif use.root not in BUILTIN:

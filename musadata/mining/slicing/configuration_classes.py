@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from musadata.mining.reading.dotted_names import dotted_name, last_name
 from musadata.mining.reading.parsing import Definition, ParsedModule, bound_names
 from musadata.mining.slicing.constructors import MAX_BASES, find_constructor, own_method
-from musadata.mining.slicing.definition_index import UNPARSABLE, PackageIndex, base_names, module_name
+from musadata.mining.slicing.definition_index import UNPARSABLE, PackageIndex, base_names
 from musadata.mining.slicing.resolving import follow_chain
 from musadata.sources.dependencies import PLACE
 from musadata.sources.trees import decode_source
@@ -118,7 +118,7 @@ class Configurations:
             for path in [path for path in self._index.tree.paths() if path.endswith(".py")][:MAX_FILES]:
                 with suppress(*UNPARSABLE):
                     if DEFINED.search(decode_source(self._index.tree.read(path))):
-                        self._found += _configurations(self._index.parse(path), module_name(path))
+                        self._found += _configurations(self._index.parse(path), self._index.name_of(path))
         return self._found
 
 

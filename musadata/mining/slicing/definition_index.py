@@ -32,6 +32,7 @@ UNPARSABLE = (UnreadableFile, SyntaxError, ValueError, RecursionError, MemoryErr
 NO_DEPENDENCIES = Dependencies(())
 MAX_OTHERS = 4  # modules of one name that are looked through for what another one lacks
 DEFINED = re.compile(rb"^(?:class|def)[ \t]+(\w+)", re.MULTILINE)
+DOT = "\N{ONE DOT LEADER}"  # stands for a dot in the name of a folder or file
 MAX_HOPS = 24  # re-exports followed for one name; cyclic imports end here
 
 
@@ -74,7 +75,11 @@ class PackageIndex:
         self._cache: OrderedDict[str, ParsedModule | None] = OrderedDict()
         self._cached = 0
         self._added: OrderedDict[str, ParsedModule] = OrderedDict()
-        self._folders = {str(folder) for path in self._paths for folder in PurePosixPath(path).parents}
+        self._by_name: dict[str, str] = {}
+        for path in sorted(self._paths, key=_packages_last):
+            hidden = self._by_name.get(module_name(path))
+            self._by_name |= {module_name(path): path} | ({_hidden(hidden): hidden} if hidden else {})
+        self._folders = {module_name(str(folder)) for path in self._paths for folder in PurePosixPath(path).parents}
 
     def module(self, name: str) -> ParsedModule | None:
         """The module with this dotted name (its place in the tree), or None."""
@@ -83,7 +88,7 @@ class PackageIndex:
         if name in self._cache:
             self._cache.move_to_end(name)
             return self._cache[name]
-        path = self._path(name)
+        path = self._by_name.get(name)
         if path is not None:
             with suppress(*UNPARSABLE):
                 return self.parse(path)
@@ -97,13 +102,18 @@ class PackageIndex:
             UnreadableFile: it cannot be read or decoded.
             SyntaxError, ValueError, RecursionError, MemoryError: it cannot be parsed.
         """
-        name = module_name(path)
+        name = self.name_of(path)
         cached = self._cache.get(name)
         if cached is None:
             text = self._stand_ins.get(path)
             cached = self._parse_read(name, path) if text is None else parse_module(name, path, text)
             self._remember(name, cached)
         return cached
+
+    def name_of(self, path: str) -> str:
+        """The dotted name of a file; a module that a package of the same name hides has one that nothing imports."""
+        name = module_name(path)
+        return name if self._by_name.get(name, path) == path else _hidden(path)
 
     def _parse_read(self, name: str, path: str) -> ParsedModule:
         lighter = lighter_text(path)
@@ -138,18 +148,14 @@ class PackageIndex:
             _, dropped = self._cache.popitem(last=False)
             self._cached -= len(dropped.text) if dropped else 100
 
-    def _path(self, name: str) -> str | None:
-        base = name.replace(".", "/")
-        return next((path for path in (f"{base}.py", f"{base}/__init__.py") if path in self._paths), None)
-
     def has_module(self, name: str) -> bool:
-        return name in self._added or self._path(name) is not None or name.replace(".", "/") in self._folders
+        return name in self._added or name in self._by_name or name in self._folders
 
     def lacks(self, name: str) -> bool:
         """Whether a dotted name is of a package of the tree that has no such definition, as far as can be read."""
         parts = name.split(".")
         modules = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
-        unread = any(self._path(module) is not None and self.module(module) is None for module in modules)
+        unread = any(module in self._by_name and self.module(module) is None for module in modules)
         return self.has_module(parts[0]) and not unread
 
     def is_stand_in(self, name: str) -> bool:
@@ -239,7 +245,7 @@ class PackageIndex:
             except UnreadableFile:
                 continue
             for name in dict.fromkeys(names):
-                found.setdefault(name.decode(errors="replace"), []).append(module_name(path))
+                found.setdefault(name.decode(errors="replace"), []).append(self.name_of(path))
         return found
 
     def _others(self, module: str, importer: str) -> list[str]:
@@ -260,7 +266,7 @@ class PackageIndex:
         """The last part of a module's name -> the modules that have it."""
         found: dict[str, list[str]] = {}
         for path in sorted(self._paths):
-            name = module_name(path)
+            name = self.name_of(path)
             found.setdefault(name.rpartition(".")[2], []).append(name)
         return found
 
@@ -273,6 +279,15 @@ class PackageIndex:
         if parsed is None or (name.startswith("_") and name not in _exported(parsed)):
             return None
         return self.resolve(parsed, name, hops + 1)
+
+
+def _packages_last(path: str) -> tuple[bool, str]:
+    """Orders files so that a package comes after a module of the same name, in whose place it is found."""
+    return path.endswith("/__init__.py"), path
+
+
+def _hidden(path: str) -> str:
+    return f"{module_name(path)}{DOT}py"
 
 
 def _distance(importer: str, name: str) -> tuple[int, str]:
@@ -307,9 +322,9 @@ def _stub_names(module: str) -> frozenset[str]:
 
 
 def module_name(path: str) -> str:
-    """ "pkg/layers/__init__.py" -> "pkg.layers"."""
+    """ "pkg/layers/__init__.py" -> "pkg.layers". A dot in a folder's name ("demo-1.0") separates no modules."""
     name = path.removesuffix(".py").removesuffix("/__init__")
-    return name.replace("/", ".")
+    return name.replace(".", DOT).replace("/", ".")
 
 
 def base_names(node: ast.ClassDef) -> list[str]:
