@@ -15,11 +15,12 @@ from musadata.compiler.emission.launch import EmittedKernel
 from musadata.compiler.faults import FaultKind
 from musadata.compiler.ir.index_formulas import ONE, ZERO, Index
 from musadata.compiler.ir.scalar import Added, Load
-from musadata.compiler.lowering.fusion import Kernel, Stage
+from musadata.compiler.ir.schedule import WORDS as SCHEDULES
+from musadata.compiler.ir.schedule import Bind, Stage, Tile
+from musadata.compiler.lowering.fusion import Kernel
+from musadata.compiler.lowering.fusion import Stage as KernelStage
 
 _LONGEST_CHANGE = 320  # characters; longer ones are seen better in the programs themselves
-# Schedules whose grid has tiles of a product along x and y, the more of them along x.
-_TILED = ("shared-memory tiles", "register tiles", "tensor core tiles", "several results per thread")
 _TILED_GRID = re.compile(r"const dim3 blocks\((\d+|\([^,]*), (\d+|\([^,]*?)[,)]")
 _MOST_READS = 6  # names of tensors in one sentence
 WORDS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("explanation.yaml").read_text(encoding="utf-8"))
@@ -70,15 +71,16 @@ def _schedules(kernels: Sequence[EmittedKernel]) -> str:
 def _schedule(one: EmittedKernel, kernels: Sequence[EmittedKernel]) -> str:
     """What a schedule does, how often tiles read the operands, and what becomes of rows that the threads cannot hold at
     once, if there can be such rows."""
-    name = one.schedule
-    if grid := _TILED_GRID.search("\n".join(one.launch)) if name.endswith(_TILED) else None:
+    schedule, words = one.schedule, SCHEDULES[one.schedule.steps]
+    is_tiled = schedule.find(Tile) and schedule.find(Stage) and not schedule.find(Bind)
+    if grid := _TILED_GRID.search("\n".join(one.launch)) if is_tiled else None:
         long, short = (int(side) if side.isdigit() else 0 for side in grid.groups())
         reads = "one" if short == 1 else "several" if short and (not long or short < long) else "unknown"
-        return f"{WORDS['schedules'][name]} {WORDS['operands'][reads].format(tiles=short)}"
-    if "row in registers" not in name:
-        return str(WORDS["schedules"][name])
-    in_pieces = any("start +=" in emitted.source for emitted in kernels if emitted.schedule == name)
-    return f"{WORDS['schedules'][name]} {WORDS['rows']['longer' if in_pieces else 'fitting']}"
+        return f"{words} {WORDS['operands'][reads].format(tiles=short)}"
+    if not schedule.find(Stage, "inner"):
+        return words
+    in_pieces = any("start +=" in emitted.source for emitted in kernels if emitted.schedule == schedule)
+    return f"{words} {WORDS['rows']['longer' if in_pieces else 'fitting']}"
 
 
 def _sizes(candidate: Candidate) -> list[str]:
@@ -120,7 +122,7 @@ def _work(kernel: Kernel) -> str:
     return f"{made}, then writes {_listed(stores)} {whence}" if stores else made
 
 
-def _reading(word: str, stages: Sequence[Stage]) -> str:
+def _reading(word: str, stages: Sequence[KernelStage]) -> str:
     """What stages read from memory, after `word`; empty if they read nothing or too much for a sentence."""
     names = dict.fromkeys(f"`{load.buffer.name}`" for stage in stages for load in stage.value.loads)
     return f" {word} {_listed(list(names))}" if 0 < len(names) <= _MOST_READS else ""

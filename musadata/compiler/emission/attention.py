@@ -8,11 +8,12 @@ from string import Template
 
 from musadata.compiler.emission.cpp import C_TYPES, number_text
 from musadata.compiler.emission.launch import EmittedKernel, count_text, finish
-from musadata.compiler.emission.pointwise import names_in, stored, write_store
+from musadata.compiler.emission.pointwise import stored, write_store
 from musadata.compiler.emission.statements import INDEX, Block, decode
 from musadata.compiler.emission.tiled import decode_used, partition, tile_count
 from musadata.compiler.ir.index_formulas import Variable, of
 from musadata.compiler.ir.scalar import Attended, Choose, Compare, Literal, Scalar, plain
+from musadata.compiler.ir.schedule import Carry, Schedule, Split, Stage, Step
 from musadata.compiler.lowering.fusion import Kernel
 
 SIDE = 16  # the 256 threads of a block are a square
@@ -28,6 +29,10 @@ class AttentionTile:
     rows: int
     keys: int
     cols: int
+
+    def steps(self) -> tuple[Step, ...]:
+        split = Split("rows", self.rows), Split("columns", self.cols)
+        return *split, Stage("keys", "shared", self.keys), Carry("keys", "pieces")
 
 
 def can_attend(kernel: Kernel) -> bool:
@@ -47,27 +52,35 @@ def tile_for(batch: int, rows: int, keys: int, cols: int, dtype: str) -> Attenti
     )
 
 
-def emit_attention(kernel: Kernel, tile: AttentionTile) -> EmittedKernel:
+def steps_for(sizes: tuple[int, int, int], keys: int, dtype: str) -> tuple[Step, ...]:
+    """Tiles for so many attentions, queries and columns, and so many keys."""
+    batch, rows, cols = sizes
+    return tile_for(batch, rows, keys, cols, dtype).steps()
+
+
+def emit_attention(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     """A block per tile of queries; scores and weights stay in registers and shared memory. A thread has some rows and
     columns of each tile; the rows are those of 16 neighbouring threads."""
-    attention = Attention(kernel, tile)
+    attention = Attention(kernel, schedule)
     block = attention.block
     block.lines = _BODY.substitute(attention.words(), **attention.parts()).split("\n")
     setup = attention.setup(SIDE * SIDE)
-    return finish(kernel, "attention by tiles of keys", block, setup, bounds=SIDE * SIDE)
+    return finish(kernel, schedule, block, setup, threads=(SIDE * SIDE,), bounds=SIDE * SIDE)
 
 
 class Attention:
     """What is put into the template."""
 
-    def __init__(self, kernel: Kernel, tile: AttentionTile):
-        self.kernel, self.tile, self.stage, parts = kernel, tile, kernel.reductions[0], partition(kernel)
+    def __init__(self, kernel: Kernel, schedule: Schedule):
+        sides = schedule.get(Split, "rows").amount, schedule.get(Stage).amount, schedule.get(Split, "columns").amount
+        self.tile = tile = AttentionTile(*sides)
+        self.kernel, self.stage, parts = kernel, kernel.reductions[0], partition(kernel)
         assert isinstance(self.stage.value, Attended) and parts is not None
         self.value, (self.batch, self.rows, self.cols) = self.stage.value, parts
         self.key, self.depth = self.stage.axes
         self.row = self.rows[0].name if len(self.rows) == 1 else "tile_row"
         self.col = self.cols[0].name if len(self.cols) == 1 else "tile_col"
-        block = self.block = Block([*names_in(kernel), self.key.name, self.depth.name, self.row, self.col])
+        block = self.block = Block.of(kernel, schedule, [self.key.name, self.depth.name, self.row, self.col])
         for flat, axes in ((self.row, self.rows), (self.col, self.cols)):
             block.name_flat(axes, flat)
         self.row_count, self.col_count = count_text(block, self.rows), count_text(block, self.cols)

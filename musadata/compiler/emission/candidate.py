@@ -10,10 +10,11 @@ from string import Template
 
 from musadata.compiler.emission.attention import can_attend
 from musadata.compiler.emission.cpp import C_TYPES, device_function, number_text
+from musadata.compiler.emission.emit import emit, emit_alike
 from musadata.compiler.emission.host import Returned, write_host
 from musadata.compiler.emission.launch import EmittedKernel, NumberName
 from musadata.compiler.emission.module import write_module
-from musadata.compiler.emission.schedule_plan import Plan, schedule, schedule_alike
+from musadata.compiler.emission.schedule_plan import Plan, choose
 from musadata.compiler.emission.shared_kernels import SharedKernels, share_kernels
 from musadata.compiler.emission.short_names import shorten
 from musadata.compiler.emission.step_functions import STEP_NAME
@@ -22,6 +23,7 @@ from musadata.compiler.ir.index_formulas import ONE, Index, of, product
 from musadata.compiler.ir.lowering_errors import Unsupported
 from musadata.compiler.ir.program import Loop, Program, Value, axis_names
 from musadata.compiler.ir.scalar import Buffer, Load
+from musadata.compiler.ir.schedule import Schedule
 from musadata.compiler.lowering import Lowered, lower_graph
 from musadata.compiler.lowering.attention import join_attention
 from musadata.compiler.lowering.ending_rows import end_rows
@@ -89,12 +91,12 @@ class Candidate:
     @property
     def schedule(self) -> str:
         """What was done, for people: the distinct schedules of its kernels."""
-        parts = list(dict.fromkeys(emitted.schedule for emitted in self.kernels))
+        parts = list(dict.fromkeys(emitted.schedule.label for emitted in self.kernels))
         count = f"{len(self.kernels)} kernels" if len(self.kernels) > 1 else "1 kernel"
         return f"{count}: {'; '.join(parts)}"
 
     @property
-    def shape(self) -> tuple[str, ...]:
+    def shape(self) -> tuple[Schedule, ...]:
         """What makes candidates of one task structurally different: the schedule of each kernel."""
         return tuple(emitted.schedule for emitted in self.kernels)
 
@@ -130,11 +132,11 @@ def _build(graph: Graph, plan: Plan, sizes: Mapping[str, int]) -> Candidate:
         kernels = [replace(kernel, size_names=tuple(names)) for kernel in kernels]
         if attempt is not _Attempt.FULL:
             brief = [shorten(kernel) for kernel in kernels]
-            alike = schedule_alike(brief, plan, known, held=attempt is _Attempt.SHORT)
+            alike = emit_alike(brief, replace(plan, held=attempt is _Attempt.SHORT), known)
             emitted = _with_wide_indices(alike, known)
             shared = share_kernels(emitted, kernels)
         else:
-            emitted = _with_wide_indices([schedule(kernel, plan, known) for kernel in kernels], known)
+            emitted = _with_wide_indices([emit(kernel, choose(kernel, plan, known)) for kernel in kernels], known)
             shared = share_kernels(emitted)
         for folded in (False, True)[: 1 if attempt is _Attempt.FULL else 2]:
             host = write_host(f"{_title(graph)}_cuda", graph, lowered.inputs, shared, returned, folded=folded)

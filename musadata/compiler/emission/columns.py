@@ -5,14 +5,15 @@ from musadata.compiler.emission.launch import EmittedKernel, count_text, finish
 from musadata.compiler.emission.rowwise import WARP, Team, declare_partial, new_block, point_name, work
 from musadata.compiler.emission.statements import INDEX
 from musadata.compiler.ir.index_formulas import Index
+from musadata.compiler.ir.schedule import Schedule, Split
 from musadata.compiler.lowering.fusion import Kernel, Reduce
 from musadata.compiler.lowering.layout import flat_position, flatten
 
 
-def emit_columns(kernel: Kernel, members: int, *, online: bool) -> EmittedKernel:
+def emit_columns(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     """Points that lie side by side in memory: neighbouring threads take neighbouring points, several share each one."""
-    block, point = new_block(kernel), point_name(kernel)
-    team = Team("member", str(members), "member == 0", "column", members, online)
+    block, point, members = new_block(kernel, schedule), point_name(kernel), schedule.get(Split).amount
+    team = Team("member", str(members), "member == 0", "column", members, schedule.online)
     declare_partial(block, kernel, f"[{members}][{WARP}]")
     column = block.fresh("column")
     block.write(f"const {INDEX} {column} = blockIdx.x * {WARP} + threadIdx.x;")
@@ -27,8 +28,7 @@ def emit_columns(kernel: Kernel, members: int, *, online: bool) -> EmittedKernel
         f"const int blocks = (total + {WARP - 1}) / {WARP};",
     )
     functions = helpers(kernel, "columns")
-    schedule = "neighbouring columns by neighbouring threads, several threads per column"
-    return finish(kernel, schedule, block, setup, counts=("total",), helpers=functions)
+    return finish(kernel, schedule, block, setup, threads=(WARP, members), counts=("total",), helpers=functions)
 
 
 def are_columns(kernel: Kernel) -> bool:

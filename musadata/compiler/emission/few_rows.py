@@ -20,8 +20,7 @@ from musadata.compiler.emission.cpp import (
     helpers,
 )
 from musadata.compiler.emission.launch import EmittedKernel, count_text, finish
-from musadata.compiler.emission.pointwise import names_in
-from musadata.compiler.emission.statements import INDEX, Block, is_shared
+from musadata.compiler.emission.statements import INDEX, Block
 from musadata.compiler.emission.tile_operands import (
     VECTORS,
     Operand,
@@ -39,12 +38,10 @@ from musadata.compiler.emission.tiled import (
 )
 from musadata.compiler.ir.index_formulas import Variable, product
 from musadata.compiler.ir.scalar import Load, Scalar
+from musadata.compiler.ir.schedule import Bind, Combine, Schedule, Stage, Step, TensorCore, Tile
 from musadata.compiler.lowering.fusion import Kernel
 from musadata.compiler.lowering.layout import flat_position
 
-BY_WARPS = "larger operand read once, a warp per line"
-BY_THREADS = "larger operand read once, neighbouring lines per thread"
-BY_FRAGMENTS = "larger operand read once, on tensor cores"
 MOST_ROWS = 16  # a thread holds a sum for each
 _WARPS, _THREADS, _SLICE = 8, 128, 128
 _SHARING, _LINES = 12, 64  # warps that share the depth, and lines of the large operand that a block has of it
@@ -98,35 +95,51 @@ def _operand(name: str, value: Scalar, axes: tuple[Variable, ...], kernel: Kerne
     return Operand(name, _memory(value), value, axes, kernel.reductions[0].axes, name, count)
 
 
-def emit_few_rows(kernel: Kernel, few: int, count: int) -> EmittedKernel:
-    """A warp for each column, or a thread for some neighbouring ones; `few` is 1 where columns are few instead of rows,
-    and `count` is how many there are."""
-    return _FewRows(kernel, few, count).emit()
+def steps_for(kernel: Kernel, few: int, count: int) -> tuple[Step, ...]:
+    """A warp for each line of the large operand, or a thread for some neighbouring ones; `few` is 1 where columns are
+    few instead of rows, and `count` is how many there are. A block's tile has some lines and all of few ones; the depth
+    is not cut."""
+    rows = next(size for size in (1, 2, 4, 8, MOST_ROWS) if size >= min(count, MOST_ROWS))
+
+    def tile(lines: int, rows: int = rows) -> Tile:
+        return Tile(lines, rows, 1, True) if few else Tile(rows, lines, 1)
+
+    if can_use_fragments(kernel, few):  # which have sixteen rows, or half of them
+        return tile(_LINES, max(8, rows)), Bind("lines", "warp", _SHARING), TensorCore("lines")
+    parts = partition(kernel)
+    assert parts is not None
+    many = _operand("", kernel.reductions[0].operands[1 - few], parts[2 - few], kernel)
+    if many.along_depth:
+        return tile(_WARPS), Bind("lines", "warp", _WARPS), Combine("inner", "shuffle")
+    return tile(_THREADS * many.group), Bind("lines", "thread", _THREADS), Stage("operands", "shared", _SLICE)
+
+
+def emit_few_rows(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
+    """The kernel by the way that its large operand lies in memory."""
+    lines = _FewRows(kernel, schedule)
+    return lines.emit_fragments() if schedule.find(TensorCore) else lines.emit_lines()
 
 
 class _FewRows:
     """The kernel under construction. `few` and `many` are rows and columns, or the other way round."""
 
-    def __init__(self, kernel: Kernel, few: int, count: int):
+    def __init__(self, kernel: Kernel, schedule: Schedule):
+        self.schedule, tile = schedule, schedule.get(Tile)
+        few = int(tile.rows_first)
         self.kernel, self.stage, parts = kernel, kernel.reductions[0], partition(kernel)
         assert parts is not None
         self.batch, self.k = parts[0], self.stage.axes[0].name
         own = [self.k, "tile_row", "tile_col", self.stage.local, *_NAMES, *_NAMES_OF_FRAGMENTS]
-        self.block = Block([*names_in(kernel), *own])
+        self.block = Block.of(kernel, schedule, own)
         sides = []
         for side, value, axes in zip(("left", "right"), self.stage.operands, parts[1:], strict=True):
             name, number = flat_name(side, axes) if axes else "", count_text(self.block, axes)
             sides.append(_Side(axes, name, number, _operand(name, value, axes, kernel, number)))
             self.block.name_flat(axes, name)
-        self.few, self.many, self.few_is_columns = sides[few], sides[1 - few], bool(few)
-        self.by_fragments = can_use_fragments(kernel, few)
-        self.rows = next(size for size in (1, 2, 4, 8, MOST_ROWS) if size >= min(count, MOST_ROWS))
+        self.few, self.many, self.rows = sides[few], sides[1 - few], tile.sides[1 if few else 0]
 
-    def emit(self) -> EmittedKernel:
-        """The kernel by the way that its large operand lies in memory."""
-        return self._emit_fragments() if self.by_fragments else self._emit_lines()
-
-    def _emit_lines(self) -> EmittedKernel:
+    def emit_lines(self) -> EmittedKernel:
+        """A warp for each line, whose lanes go along the depth, or a thread for some neighbouring ones."""
         block, operand = self.block, self.many.operand
         along_depth, group = operand.along_depth, operand.group
         if along_depth:
@@ -140,7 +153,7 @@ class _FewRows:
             block.write(f"const {INDEX} first_few = blockIdx.y * {self.rows};")
         write_batch(block, self.batch)
         operands = [operand, *([self.few.operand] if along_depth else [])]
-        host = not along_depth and not is_shared()  # layers share kernels, but no templates
+        host = not along_depth and not self.schedule.alike  # layers share kernels, but no templates
         if not host:
             block.write(f"const bool aligned = {alignment(block, operands)};")
         depth = depth_of(block, self.stage)
@@ -150,25 +163,24 @@ class _FewRows:
         functions = load_functions(operands) + SPREADS[operand.dtype]
         return finish(
             self.kernel,
-            BY_WARPS if along_depth else BY_THREADS,
+            self.schedule,
             block,
             (f"const int threads = {threads};", f"const dim3 blocks({', '.join(blocks)});"),
+            threads=(threads,),
             helpers=functions + (DOTS[operand.dtype] + helpers(self.kernel, "warp") if along_depth else ""),
             bounds=threads,
             aligned=alignment(block, operands, host=True) if host else "",
-            tile=self._tile(width),
         )
 
-    def _emit_fragments(self) -> EmittedKernel:
+    def emit_fragments(self) -> EmittedKernel:
         """A block has some lines of the large operand and all of the depth, which its warps share."""
         block, many, few = self.block, self.many, self.few
-        self.rows = max(8, self.rows)  # what a fragment has, or half of it
         operands = [many.operand, few.operand]
         block.write(f"const {INDEX} lane = threadIdx.x % 32, warp = threadIdx.x / 32;")
         block.write(f"const {INDEX} first_many = blockIdx.x * {_LINES}, first_few = blockIdx.y * {self.rows};")
         block.write(f"const {INDEX} own_many = first_many + lane / 4 * 8;  // the first of eight")
         write_batch(block, self.batch)
-        if is_shared():
+        if self.schedule.alike:
             block.write(f"const bool aligned = {alignment(block, operands)};")
         self._write_products(depth_of(block, self.stage))
         self._write_total()
@@ -177,18 +189,14 @@ class _FewRows:
         dtype = many.operand.dtype
         return finish(
             self.kernel,
-            BY_FRAGMENTS,
+            self.schedule,
             block,
             (f"const int threads = {_SHARING * 32};", f"const dim3 blocks({', '.join(blocks)});"),
+            threads=(_SHARING * 32,),
             helpers=load_functions(operands) + PAIRS[dtype] + fragment_functions(dtype, "multiply"),
             bounds=_SHARING * 32,
-            aligned="" if is_shared() else alignment(block, operands, host=True),
-            tile=self._tile(_LINES),
+            aligned="" if self.schedule.alike else alignment(block, operands, host=True),
         )
-
-    def _tile(self, lines: int) -> tuple[int, int, int]:
-        """What a block computes: some lines of the large operand with some of the few; the depth is not cut."""
-        return (lines, self.rows, 1) if self.few_is_columns else (self.rows, lines, 1)
 
     def _write_products(self, depth: str) -> None:
         """Along a warp's part of the depth: a thread takes four of each 16 steps, of which it loads the eight lines'

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from musadata.compiler.emission.cpp import C_TYPES, Printer
-from musadata.compiler.emission.statements import INDEX, Block, is_shared
+from musadata.compiler.emission.statements import INDEX, Block
 from musadata.compiler.ir.index_formulas import Index, Variable, product
 from musadata.compiler.ir.scalar import Buffer
+from musadata.compiler.ir.schedule import Schedule
 from musadata.compiler.lowering.fusion import Kernel
 
 _SCALAR_TYPES = ("Bool", "UInt8", "Int8", "Int16", "Int32", "Int64", "Float16", "BFloat16", "Float32", "Float64")
-_THREADS = re.compile(r"dim3 threads\(([\d, ]+)\)|int threads = (\d+);")
 MOST_THREADS = 2048  # that a multiprocessor runs at once
 TORCH_TYPES = {name.lower(): f"torch::k{name}" for name in _SCALAR_TYPES}
 
@@ -35,37 +35,35 @@ class EmittedKernel:
 
     Attributes:
         kernel: what it computes.
-        schedule: how its work is distributed over threads, in words.
+        schedule: how its work is dealt to threads.
         functions: device functions that it calls: (name, dtype).
         source: helper functions of its own and the `__global__` function.
         launch: the host's lines that launch it.
         sizes: names of the sizes and numbers that its launch refers to.
         threads: how many a block has, along x and further axes, in this launch: layers that share a kernel may differ.
-        tile: of a product, how many rows and columns a block computes, by slices of how many steps of the depth.
     """
 
     kernel: Kernel
-    schedule: str
+    schedule: Schedule
     functions: tuple[tuple[str, str], ...]
     source: str
     launch: tuple[str, ...]
     sizes: frozenset[str]
     threads: tuple[int, ...]
-    tile: tuple[int, int, int] | None = None
 
 
 def finish(
     kernel: Kernel,
-    schedule: str,
+    schedule: Schedule,
     block: Block,
     setup: Sequence[str],
     *,
+    threads: tuple[int, ...],
     counts: Sequence[str] = (),
     helpers: str = "",
     bounds: int = 0,
     aligned: str = "",
     shared: str = "",
-    tile: tuple[int, int, int] | None = None,
 ) -> EmittedKernel:
     """Put the `__global__` function around a body and write its launch.
 
@@ -75,7 +73,7 @@ def finish(
     """
     body = "\n".join(block.lines)
     sizes = [name for name in mentioned(kernel.size_names, body) if name not in counts]
-    free = [name for name in sizes if kernel.inputs and is_shared() and not isinstance(name, NumberName)]
+    free = [name for name in sizes if kernel.inputs and schedule.alike and not isinstance(name, NumberName)]
     sizes = [name for name in sizes if name not in free]
     inputs = [buffer for buffer in kernel.inputs if buffer not in kernel.outputs]
     parameters = [
@@ -104,10 +102,7 @@ def finish(
     else:
         lines = (*setup, *_call(kernel.name, arguments, shared), check)
     used = frozenset((*free, *mentioned(kernel.size_names, "\n".join(lines))))
-    found = _THREADS.search("\n".join(setup))
-    assert found is not None, f"{kernel.name} has a block of a fixed size"
-    threads = tuple(int(side) for side in (found[1] or found[2]).split(","))
-    return EmittedKernel(kernel, schedule, tuple(block.functions), helpers + source, lines, used, threads, tile)
+    return EmittedKernel(kernel, schedule, tuple(block.functions), helpers + source, lines, used, threads)
 
 
 def _call(name: str, arguments: Sequence[str], shared: str) -> list[str]:

@@ -14,9 +14,10 @@ from musadata.compiler.emission.launch import (
     linear_setup,
     mentioned,
 )
-from musadata.compiler.emission.statements import INDEX, Block, decode, is_shared, text_length
+from musadata.compiler.emission.statements import INDEX, Block, decode
 from musadata.compiler.ir.index_formulas import ZERO, Index, Variable, of, product
 from musadata.compiler.ir.scalar import Added, Buffer, Choose, Load, Local, Named, Scalar
+from musadata.compiler.ir.schedule import Bind, Schedule
 from musadata.compiler.lowering.fusion import Kernel, Stage, Store
 from musadata.compiler.lowering.layout import flat_position, flatten
 from musadata.compiler.lowering.rewriting import rewrite
@@ -26,13 +27,8 @@ TURNED, _LINES = 32, 8  # rows and columns of a tile that turns, and rows of thr
 LONG_ROW = 128  # elements: such rows keep most threads of a block busy
 _MOST_TILES = 2
 _OF_SIDE = ("first_", "tiles_")
+PLAIN = Schedule((Bind("elements", "thread", THREADS),))
 LONGEST_STORE = 88  # value and position together; longer ones go on two lines
-
-
-def names_in(kernel: Kernel) -> list[str]:
-    """Names that a kernel's own variables must not take."""
-    buffers = [b.name for b in (*kernel.inputs, *kernel.outputs)]
-    return [*buffers, *(v.name for v in kernel.axes), *kernel.size_names]
 
 
 def threads_for(total: int) -> int:
@@ -45,17 +41,29 @@ def threads_along(width: int) -> int:
     return min(range(THREADS, 64, -32), key=lambda threads: -(-width // threads) * threads)
 
 
-def emit_elements(kernel: Kernel, total: int, *, stride: bool = False) -> EmittedKernel:
-    """One thread per element; with `stride`, a bounded grid whose threads stride over the elements."""
-    block = _new_block(kernel)
-    block.write_thread_loop("i", stride, lambda: _element(kernel, block))
-    setup = linear_setup(block, kernel.axes, threads_for(total), stride=stride)
-    schedule = "grid-stride loop" if stride else "one thread per element"
-    return finish(kernel, schedule, block, setup, counts=("total",))
+def spread(kernel: Kernel) -> Kernel:
+    """A kernel that only stores, over axes beside its own: all become its own, in the order in which they are stored,
+    so that neighbouring threads store side by side."""
+    if len(kernel.stages) != 1 or not kernel.stores or not kernel.stores[0].axes:
+        return kernel
+    (store,) = kernel.stores
+    axes = [index.variable for index in store.index]
+    if sorted(map(id, axes)) != sorted(map(id, (*kernel.axes, *store.axes))):
+        return kernel
+    ordered = tuple(axis for axis in axes if axis is not None)
+    return replace(kernel, axes=ordered, stages=(replace(store, axes=()),))
 
 
-def _new_block(kernel: Kernel) -> Block:
-    block = Block([*names_in(kernel), "i", "step", "total"])
+def emit_elements(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
+    """One thread per element, or a bounded grid whose threads stride over the elements."""
+    block, threads = _new_block(kernel, schedule), schedule.get(Bind).amount
+    block.write_thread_loop("i", schedule.strides, lambda: _element(kernel, block))
+    setup = linear_setup(block, kernel.axes, threads, stride=schedule.strides)
+    return finish(kernel, schedule, block, setup, threads=(threads,), counts=("total",))
+
+
+def _new_block(kernel: Kernel, schedule: Schedule = PLAIN) -> Block:
+    block = Block.of(kernel, schedule, ("i", "step", "total"))
     block.printer.flat = (kernel.axes, "i")
     return block
 
@@ -99,7 +107,7 @@ def write_store(block: Block, store: Store, element: str = "") -> None:
         return
     text = block.held(store.value) if isinstance(store.value, Named) else block.value(store.value)
     place = block.printer.offset(store.buffer, store.index)
-    if text_length(text) + text_length(place) > LONGEST_STORE:
+    if block.length(text) + block.length(place) > LONGEST_STORE:
         kind = C_TYPES[store.value.dtype]
         name = block.fresh("result")
         block.write(f"const {kind} {name} = {text};")
@@ -112,15 +120,16 @@ def stored(text: str, dtype: str) -> str:
     return {"float16": f"__float2half({text})", "bfloat16": f"__float2bfloat16({text})"}.get(dtype, text)
 
 
-def emit_rows(kernel: Kernel, width: int) -> EmittedKernel:
+def emit_rows(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     """A two-dimensional grid: threads along x for the last axis, along y for all others together. A block has one row
     where rows are long, and takes apart where it is once.
 
     Blocks go the other way round, since the rows may be many and only a grid's x has more than 65,535 blocks.
     """
-    block = Block([*names_in(kernel), "rows", "outer"])
+    block = Block.of(kernel, schedule, ("rows", "outer"))
     *outer, last = kernel.axes
-    is_long, extent = width >= LONG_ROW, block.index(last.extent)
+    along = schedule.get(Bind, "columns").amount
+    is_long, extent = schedule.get(Bind, "rows").to == "block", block.index(last.extent)
     row = outer[0].name if len(outer) == 1 else "outer"
     block.write(f"const {INDEX} {row} = blockIdx.x{'' if is_long else ' * blockDim.y + threadIdx.y'};")
     block.write(f"const {INDEX} {last.name} = blockIdx.y * blockDim.x + threadIdx.x;")
@@ -134,17 +143,18 @@ def emit_rows(kernel: Kernel, width: int) -> EmittedKernel:
     rows, width_text = count_text(block, outer), block.printer.index(last.extent, 70)
     if is_long:
         setup: tuple[str, ...] = (
-            f"const int threads = {threads_along(width)};",
+            f"const int threads = {along};",
             f"const dim3 blocks({rows}, ({width_text} + threads - 1) / threads);",
         )
-        return finish(kernel, "blocks along rows", block, setup)
+        return finish(kernel, schedule, block, setup, threads=(along,))
+    beside = schedule.get(Bind, "rows").amount
     setup = (
         f"const int outer_size = {rows};",
-        "const dim3 threads(32, 8);",
+        f"const dim3 threads({along}, {beside});",
         f"const int width_blocks = ({width_text} + threads.x - 1) / threads.x;",
         "const dim3 blocks((outer_size + threads.y - 1) / threads.y, width_blocks);",
     )
-    return finish(kernel, "two-dimensional grid", block, setup, counts=("outer_size",))
+    return finish(kernel, schedule, block, setup, threads=(along, beside), counts=("outer_size",))
 
 
 def joined_axes(kernel: Kernel) -> tuple[Variable, ...]:
@@ -195,7 +205,7 @@ def decode_joined(
     kernel: Kernel, block: Block, flat: str, axes: tuple[Variable, ...], used: frozenset[Variable]
 ) -> None:
     """Write the axes that are needed from a flat position over them: the first ones as one where that is enough."""
-    joined = () if is_shared() else joined_axes(kernel)  # layers differ in what they join
+    joined = () if block.alike else joined_axes(kernel)  # layers differ in what they join
     if not set(joined) <= set(axes) or not used & set(joined):
         decode(block, flat, axes, used)
         return
@@ -269,28 +279,28 @@ def _apart(value: Scalar, along: Variable, apart: Set[int]) -> tuple[Scalar, ...
     return tuple({id(one): one for _, found in parts for one in found}.values())
 
 
-def emit_turned(kernel: Kernel, turned: Turned, *, stride: bool = False) -> EmittedKernel:
+def emit_turned(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     """A block for each square of the two axes: it reads along one of them, and writes along the other."""
-    (along, across), (store,) = turned.sides, kernel.stores
-    others = tuple(axis for axis in kernel.axes if axis not in turned.sides)
+    found, stride = turned(kernel), schedule.strides
+    assert found is not None
+    (along, across), (store,) = found.sides, kernel.stores
+    others = tuple(axis for axis in kernel.axes if axis not in found.sides)
     fixed = [
         "tile",
         "tiles",
         "place",
         "outer",
         "i",
-        *(f"{what}{axis.name}" for axis in turned.sides for what in _OF_SIDE),
+        *(f"{what}{axis.name}" for axis in found.sides for what in _OF_SIDE),
     ]
-    block = Block([*names_in(kernel), *fixed])
-    names = [
-        block.fresh(f"{value.buffer.name}_tile" if isinstance(value, Load) else "tile2") for value in turned.values
-    ]
+    block = Block.of(kernel, schedule, fixed)
+    names = [block.fresh(f"{value.buffer.name}_tile" if isinstance(value, Load) else "tile2") for value in found.values]
     if len(names) == 1:
         names = ["tile"]
-    for name, value in zip(names, turned.values, strict=True):
+    for name, value in zip(names, found.values, strict=True):
         size = f"[{TURNED}][{TURNED + 1}]"
         block.write(f"__shared__ {C_TYPES[value.dtype]} {name}{size};  // a row and a column reach different banks")
-    for axis in turned.sides:
+    for axis in found.sides:
         block.write(f"const {INDEX} tiles_{axis.name} = {_tiles(block.index(axis.extent))};")
 
     def write_tile(place: str) -> None:
@@ -304,13 +314,13 @@ def emit_turned(kernel: Kernel, turned: Turned, *, stride: bool = False) -> Emit
             if len(others) > 1:
                 decode(block, "outer", others, frozenset(others))
         with _each_place(block, across, along):
-            for name, value in zip(names, turned.values, strict=True):
+            for name, value in zip(names, found.values, strict=True):
                 block.write(f"{name}[i][threadIdx.x] = {block.value(value)};")
         block.write("__syncthreads();")
         with _each_place(block, along, across):
             done = {
                 id(value): Local(value.dtype, f"{name}[threadIdx.x][i]")
-                for name, value in zip(names, turned.values, strict=True)
+                for name, value in zip(names, found.values, strict=True)
             }
             write_store(block, replace(store, value=rewrite(store.value, lambda _: None, dict(done))))
 
@@ -320,15 +330,15 @@ def emit_turned(kernel: Kernel, turned: Turned, *, stride: bool = False) -> Emit
             block.write("__syncthreads();  // before the next tile is read")
     else:
         write_tile("blockIdx.x")
-    total = " * ".join([_bracketed(_tiles(block.index(axis.extent))) for axis in turned.sides])
+    total = " * ".join([_bracketed(_tiles(block.index(axis.extent))) for axis in found.sides])
     total += f" * {_bracketed(count_text(block, others))}" if others else ""
     setup = (
         f"const dim3 threads({TURNED}, {_LINES});",
         f"const int {'tiles' if stride else 'blocks'} = {total};",
         *(bounded_blocks("tiles", TURNED * _LINES) if stride else ()),
     )
-    schedule = "transposing tiles, grid-stride loop" if stride else "transposing tiles"
-    return finish(kernel, schedule, block, setup, counts=("tiles",) if stride else ())
+    threads = (TURNED, _LINES)
+    return finish(kernel, schedule, block, setup, threads=threads, counts=("tiles",) if stride else ())
 
 
 def _tiles(extent: str) -> str:
@@ -369,14 +379,14 @@ def can_vectorise(kernel: Kernel) -> bool:
     )
 
 
-def emit_vectorised(kernel: Kernel, total: int, *, stride: bool = False) -> EmittedKernel:
-    """Four elements per thread, moved as one float4, or with `stride` as many fours as come up; the tail element by
-    element."""
-    block = _new_block(kernel)
+def emit_vectorised(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
+    """Four elements per thread, moved as one float4, or as many fours as a grid that strides comes to; the tail element
+    by element."""
+    block = _new_block(kernel, schedule)
     store = kernel.stores[0]
     reads = [load for load in store.value.loads if block.printer.is_flat(load.buffer, load.index)]
     fixed = [load for load in store.value.loads if load not in reads]
-    function, source, numbers = _element_function(kernel, (*reads, *fixed), block.functions)
+    function, source, numbers = _element_function(kernel, schedule, (*reads, *fixed), block.functions)
     for load in fixed:
         block.write(f"const {C_TYPES[load.dtype]} {load.buffer.name}_value = {block.printer.load(load)};")
     fixed_names = [f"{load.buffer.name}_value" for load in fixed]
@@ -397,8 +407,8 @@ def emit_vectorised(kernel: Kernel, total: int, *, stride: bool = False) -> Emit
             arguments = ", ".join([*(f"{name}[i]" for name in names), *fixed_names, *numbers])
             block.write(f"{store.buffer.name}[i] = {function}({arguments});")
 
-    first, threads = "(blockIdx.x * blockDim.x + threadIdx.x) * 4", threads_for(-(-total // 4))
-    if stride:
+    first, threads = "(blockIdx.x * blockDim.x + threadIdx.x) * 4", schedule.get(Bind).amount
+    if schedule.strides:
         if aligned:
             block.write(f"const bool aligned = {' && '.join(aligned)};")
         block.write(f"const {INDEX} step = gridDim.x * blockDim.x * 4;")
@@ -407,18 +417,19 @@ def emit_vectorised(kernel: Kernel, total: int, *, stride: bool = False) -> Emit
     else:
         block.write(f"const {INDEX} first = {first};")
         write_four(aligned)
-    setup = linear_setup(block, kernel.axes, threads, "(total + 4 * threads - 1) / (4 * threads)", stride=stride)
-    schedule = "float4 vectorised, grid-stride loop" if stride else "float4 vectorised"
-    return finish(kernel, schedule, block, setup, counts=("total",), helpers=source)
+    setup = linear_setup(
+        block, kernel.axes, threads, "(total + 4 * threads - 1) / (4 * threads)", stride=schedule.strides
+    )
+    return finish(kernel, schedule, block, setup, threads=(threads,), counts=("total",), helpers=source)
 
 
 def _element_function(
-    kernel: Kernel, loads: Sequence[Load], functions: dict[tuple[str, str], None]
+    kernel: Kernel, schedule: Schedule, loads: Sequence[Load], functions: dict[tuple[str, str], None]
 ) -> tuple[str, str, list[NumberName]]:
     """A device function from the loaded values of one element to its result, and the numbers that it takes as well."""
     store = kernel.stores[0]
     name = f"{kernel.name.removesuffix('_kernel')}_element"
-    block = Block([*kernel.size_names, name])
+    block = Block([*kernel.size_names, name], alike_in=kernel.size_names if schedule.alike else None)
     parameters: dict[str, str] = {}
     for load in loads:
         parameter = parameters.setdefault(load.buffer.name, block.fresh(load.buffer.name))

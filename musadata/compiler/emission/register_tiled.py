@@ -10,11 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from musadata.compiler.emission.launch import EmittedKernel, count_text, finish
-from musadata.compiler.emission.pointwise import names_in
 from musadata.compiler.emission.statements import INDEX, Block
 from musadata.compiler.emission.tile_operands import (
+    BlockTile,
     Operand,
-    Tile,
     alignment,
     count_blocks,
     flat_name,
@@ -38,14 +37,14 @@ from musadata.compiler.emission.tiled import (
     write_results,
 )
 from musadata.compiler.ir.index_formulas import Variable
+from musadata.compiler.ir.schedule import Schedule, Stage, Step, Tile, Unroll
 from musadata.compiler.lowering.fusion import Kernel, Reduce
 
-_NAMES = {128: "wide register tiles", 64: "register tiles", 32: "medium register tiles", 16: "small register tiles"}
 _PADDING = 4  # floats at the end of a tile's row, so that threads which write a column reach different banks
 
 
 @dataclass(frozen=True)
-class RegisterTile(Tile):
+class RegisterTile(BlockTile):
     """A tile of which each thread computes `thread_rows` x `thread_cols`."""
 
     thread_rows: int
@@ -54,6 +53,11 @@ class RegisterTile(Tile):
     @property
     def threads(self) -> int:
         return self.rows // self.thread_rows * (self.cols // self.thread_cols)
+
+    def steps(self, sizes: tuple[int, int, int]) -> tuple[Step, ...]:
+        own = self.thread_rows, self.thread_cols
+        tile = Tile(self.rows, self.cols, self.depth, sizes[1] > sizes[2])
+        return tile, Stage("operands", "shared", 2), Unroll("sums", own[0] * own[1], *own)
 
 
 LARGE, MEDIUM = RegisterTile(128, 128, 16, 8, 8), RegisterTile(64, 64, 16, 8, 4)
@@ -71,7 +75,7 @@ _NARROW_COLS = (RegisterTile(128, 32, 16, 8, 4), WIDE_SHAPES[2], RegisterTile(64
 # Others for the same, with other shares of the tile.
 _NARROW_ROWS_WIDE = (RegisterTile(32, 64, 16, 4, 4), MEDIUM, WIDE_SHAPES[2], WIDE_SHAPES[0])
 _NARROW_COLS_WIDE = (RegisterTile(64, 32, 16, 4, 4), MEDIUM, WIDE_SHAPES[1], WIDE_SHAPES[0])
-# Those of the large ones where some operand is moved element by element, which takes more registers.
+# Those of the large ones where some operand is moved element by element.
 _ELEMENTWISE = {LARGE: replace(LARGE, depth=8), WIDE_SHAPES[0]: replace(WIDE_SHAPES[0], depth=8)}
 _FEW_BLOCKS = 264  # two for each multiprocessor of a large GPU: with fewer, blocks of more threads keep it busy
 
@@ -92,23 +96,35 @@ def _narrow_side(tile: RegisterTile, rows: int, cols: int) -> int:
     return tile.rows if rows < cols else tile.cols
 
 
-def emit_register_tiled(kernel: Kernel, tile: RegisterTile, hints: tuple[int, int, int]) -> EmittedKernel:
-    """A block per tile of the output; each thread keeps a rectangle of sums in registers. `hints`: how many products,
-    rows and columns there are."""
-    stage = kernel.reductions[0]
+def fitted(tile: RegisterTile, kernel: Kernel, blocks: int) -> RegisterTile:
+    """The tile as a kernel can have it, where so many blocks cover its result: less of it where some operand is moved
+    element by element, which takes more registers."""
     parts = partition(kernel)
     assert parts is not None
+    if all(operand.base is not None for operand in _operands(Block(()), kernel.reductions[0], *parts[1:])):
+        return tile
+    is_few = tile == MEDIUM and blocks < _FEW_BLOCKS
+    return replace(MEDIUM, thread_rows=4) if is_few else _ELEMENTWISE.get(tile, tile)
+
+
+def _operands(
+    block: Block, stage: Reduce, rows: tuple[Variable, ...], cols: tuple[Variable, ...]
+) -> tuple[Operand, Operand]:
+    left = read_operand(block, stage, "left", rows, "float32")
+    return left, read_operand(block, stage, "right", cols, "float32")
+
+
+def emit_register_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
+    """A block per tile of the output; each thread keeps a rectangle of sums in registers."""
+    stage, parts = kernel.reductions[0], partition(kernel)
+    assert parts is not None
     batch, rows, cols = parts
+    whole, share = schedule.get(Tile), schedule.get(Unroll)
+    tile = RegisterTile(*whole.sides, share.rows, share.cols)
     own = [*own_names(kernel.axes), *(v.name for v in stage.axes), "thread_row", "thread_col", stage.local]
-    block = Block([*names_in(kernel), *own])
-    operands = (
-        read_operand(block, stage, "left", rows, "float32"),
-        read_operand(block, stage, "right", cols, "float32"),
-    )
-    if any(operand.base is None for operand in operands):
-        few = count_blocks(tile, *hints) < _FEW_BLOCKS
-        tile = replace(MEDIUM, thread_rows=4) if tile == MEDIUM and few else _ELEMENTWISE.get(tile, tile)
-    _write_positions(block, tile, operands, *longest_first(*hints[1:], along_x(block, stage, batch)))
+    block = Block.of(kernel, schedule, own)
+    operands = _operands(block, stage, rows, cols)
+    _write_positions(block, tile, operands, *longest_first(whole, along_x(block, stage, batch)))
     write_places(block, tile, operands)
     write_batch(block, batch, along_x(block, stage, batch))
     write_phases(block, stage)
@@ -128,16 +144,9 @@ def emit_register_tiled(kernel: Kernel, tile: RegisterTile, hints: tuple[int, in
     )
     block.write()
     _write_results(block, kernel, stage, tile, rows, cols)
-    setup = write_grid(block, tile, operands, batch, stage, swapped=hints[1] > hints[2])
-    return finish(
-        kernel,
-        _NAMES[tile.thread_rows * tile.thread_cols],
-        block,
-        setup,
-        helpers=load_functions(operands),
-        bounds=tile.threads,
-        tile=(tile.rows, tile.cols, tile.depth),
-    )
+    setup = write_grid(block, tile, operands, batch, stage, whole.rows_first)
+    functions = load_functions(operands)
+    return finish(kernel, schedule, block, setup, threads=(tile.threads,), helpers=functions, bounds=tile.threads)
 
 
 def _write_positions(

@@ -18,10 +18,12 @@ from musadata.compiler.emission.cpp import (
 )
 from musadata.compiler.emission.held_rows import HeldRow, held_row, helpers_of
 from musadata.compiler.emission.launch import EmittedKernel, count_text, finish, linear_setup
-from musadata.compiler.emission.pointwise import decode_joined, decoded, names_in, threads_for, write_store
-from musadata.compiler.emission.statements import INDEX, Block, decode, is_shared
+from musadata.compiler.emission.pointwise import decode_joined, decoded, write_store
+from musadata.compiler.emission.statements import INDEX, Block, decode
 from musadata.compiler.ir.index_formulas import ZERO, Index, Operation, Size, Variable, of, product
 from musadata.compiler.ir.scalar import Local, Named
+from musadata.compiler.ir.schedule import Bind, Combine, Schedule
+from musadata.compiler.ir.schedule import Stage as Staged
 from musadata.compiler.lowering.fusion import Kernel, Reduce, Scan, Stage, Store
 from musadata.compiler.lowering.paired_reductions import is_extreme, is_moments, is_shifted, is_softmax
 
@@ -55,21 +57,21 @@ class Team:
     row: HeldRow | None = None
 
 
-def emit_thread(kernel: Kernel, points: int, *, stride: bool = False, online: bool = False) -> EmittedKernel:
-    """One thread per point; with `stride`, a bounded grid of threads that stride over the points."""
-    block, point = new_block(kernel), point_name(kernel)
-    block.write_thread_loop(point, stride, lambda: work(kernel, block, Team(online=online), point))
-    setup = linear_setup(block, kernel.axes, min(128, threads_for(points)), stride=stride)
-    schedule = "one thread per output, grid-stride loop" if stride else "one thread per output"
-    return finish(kernel, schedule, block, setup, counts=("total",))
+def emit_thread(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
+    """One thread per point, or a bounded grid of threads that stride over the points."""
+    block, point, threads = new_block(kernel, schedule), point_name(kernel), schedule.get(Bind).amount
+    team = Team(online=schedule.online)
+    block.write_thread_loop(point, schedule.strides, lambda: work(kernel, block, team, point))
+    setup = linear_setup(block, kernel.axes, threads, stride=schedule.strides)
+    return finish(kernel, schedule, block, setup, threads=(threads,), counts=("total",))
 
 
-def emit_warp(kernel: Kernel, points: int, *, online: bool, held: int = 0) -> EmittedKernel:
-    """One warp per point, partial results combined by shuffles; a lane holds `held` elements of a row in registers."""
-    block, point = new_block(kernel), point_name(kernel)
-    row = held_row(kernel, "lane", WARP, held) if held else None
-    team = Team("lane", str(WARP), "lane == 0", "warp", online=online, row=row)
-    warps = 4 if points >= 4 else 1
+def emit_warp(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
+    """One warp per point, partial results combined by shuffles; lanes may hold elements of a row in registers."""
+    block, point, warps = new_block(kernel, schedule), point_name(kernel), schedule.get(Bind).amount
+    held = schedule.find(Staged)
+    row = held_row(kernel, "lane", WARP, held.amount) if held else None
+    team = Team("lane", str(WARP), "lane == 0", "warp", online=schedule.online, row=row)
     if warps == 1:
         block.write(f"const {INDEX} {point} = blockIdx.x;")
     else:
@@ -79,30 +81,27 @@ def emit_warp(kernel: Kernel, points: int, *, online: bool, held: int = 0) -> Em
     work(kernel, block, team, point)
     blocks = f"(total + {warps} - 1) / {warps}" if warps > 1 else "total"
     setup = linear_setup(block, kernel.axes, warps * WARP, blocks)
-    schedule, functions = "one warp per output, shuffle reduction", helpers(kernel, "warp")
-    if row is not None:
-        schedule, functions = "one warp per row in registers, shuffle reduction", functions + helpers_of(_text(block))
-    return finish(kernel, schedule, block, setup, counts=("total",), helpers=functions)
+    functions = helpers(kernel, "warp") + (helpers_of(_text(block)) if row else "")
+    return finish(kernel, schedule, block, setup, threads=(warps * WARP,), counts=("total",), helpers=functions)
 
 
-def emit_block(kernel: Kernel, threads: int, *, shuffle: bool, online: bool, held: int = 0) -> EmittedKernel:
-    """One block per point, partial results combined in shared memory, or by shuffles and then in shared memory; a
-    thread holds `held` elements of a row in registers."""
-    row = held_row(kernel, "threadIdx.x", threads, held) if held else None
-    block, point = new_block(kernel), point_name(kernel)
+def emit_block(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
+    """One block per point, partial results combined in shared memory, or by shuffles and then in shared memory; threads
+    may hold elements of a row in registers."""
+    threads, held, shuffle = schedule.get(Bind).amount, schedule.find(Staged), schedule.get(Combine).by != "tree"
+    row = held_row(kernel, "threadIdx.x", threads, held.amount) if held else None
+    block, point = new_block(kernel, schedule), point_name(kernel)
     memory = threads // WARP if shuffle else threads
-    team = Team("threadIdx.x", "blockDim.x", "threadIdx.x == 0", "block", memory, online, row)
+    team = Team("threadIdx.x", "blockDim.x", "threadIdx.x == 0", "block", memory, schedule.online, row)
     declare_partial(block, kernel, f"[{memory}]")
     if kernel.axes:
         block.write(f"const {INDEX} {point} = blockIdx.x;")
     work(kernel, block, team, point)
     setup = (f"const int blocks = {count_text(block, kernel.axes)};", f"const int threads = {threads};")
-    schedule = "one block per output, " + ("warp shuffles and shared memory" if shuffle else "shared-memory reduction")
     functions = helpers(kernel, "warp", "shuffle") if shuffle else helpers(kernel, "tree")
-    if row is not None:
-        schedule, functions = schedule.replace("output", "row in registers"), functions + helpers_of(_text(block))
+    functions += helpers_of(_text(block)) if row else ""
     limit = threads if row is not None else 0  # else arrays in registers may take more than a large block has
-    return finish(kernel, schedule, block, setup, helpers=functions, bounds=limit)
+    return finish(kernel, schedule, block, setup, threads=(threads,), helpers=functions, bounds=limit)
 
 
 def _text(block: Block) -> str:
@@ -131,10 +130,10 @@ def _partial(kernel: Kernel, dtype: str) -> str:
     return "partial" if dtype == first else f"partial_{dtype}"
 
 
-def new_block(kernel: Kernel) -> Block:
+def new_block(kernel: Kernel, schedule: Schedule) -> Block:
     inner = [axis.name for stage in kernel.stages for axis in stage.axes]
     registers = [stage.local for stage in kernel.reductions]
-    return Block([*names_in(kernel), *inner, *registers, "total", "lane", "member", "k", "step"])
+    return Block.of(kernel, schedule, [*inner, *registers, "total", "lane", "member", "k", "step"])
 
 
 def point_name(kernel: Kernel) -> str:
@@ -146,7 +145,7 @@ def point_name(kernel: Kernel) -> str:
 
 def work(kernel: Kernel, block: Block, team: Team, point: str) -> None:
     """Write all stages at one point."""
-    if len(kernel.axes) > 1 and not team.first and not is_shared():
+    if len(kernel.axes) > 1 and not team.first and not block.alike:
         block.printer.flat = (kernel.axes, point)
         decode_joined(kernel, block, point, kernel.axes, decoded(kernel, block))
     elif len(kernel.axes) > 1:

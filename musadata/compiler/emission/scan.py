@@ -2,10 +2,11 @@
 
 from musadata.compiler.emission.cpp import C_TYPES, REDUCTIONS, identity
 from musadata.compiler.emission.launch import EmittedKernel, count_text, finish, linear_setup
-from musadata.compiler.emission.pointwise import names_in, threads_for, write_store
+from musadata.compiler.emission.pointwise import write_store
 from musadata.compiler.emission.rowwise import WARP, point_name, used_axes
 from musadata.compiler.emission.statements import INDEX, Block, decode
 from musadata.compiler.ir.scalar import Local
+from musadata.compiler.ir.schedule import Bind, Schedule
 from musadata.compiler.lowering.fusion import Kernel, Scan, Store
 
 _COMBINED = {
@@ -18,10 +19,10 @@ _COMBINED = {
 _FUNCTIONS = {"max": "maximum", "min": "minimum", "logsumexp": "add_logs"}
 
 
-def emit_serial_scan(kernel: Kernel, rows: int) -> EmittedKernel:
+def emit_serial_scan(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     """One thread per row, which keeps the result so far in a register."""
-    block, names = _new_block(kernel)
-    row, (axis,) = point_name(kernel), kernel.scans[0].axes
+    block, names = _new_block(kernel, schedule)
+    row, (axis,), threads = point_name(kernel), kernel.scans[0].axes, schedule.get(Bind).amount
     block.write_thread_loop(row, False, lambda: None)
     _decode_row(block, kernel)
     for scan in kernel.scans:
@@ -31,14 +32,14 @@ def emit_serial_scan(kernel: Kernel, rows: int) -> EmittedKernel:
             if isinstance(stage, Scan):
                 _update(block, stage, names[stage.local], block.value(stage.value))
             _store(block, stage)
-    setup = linear_setup(block, kernel.axes, min(128, threads_for(rows)))
-    return finish(kernel, "one thread per row, running result", block, setup, counts=("total",))
+    setup = linear_setup(block, kernel.axes, threads)
+    return finish(kernel, schedule, block, setup, threads=(threads,), counts=("total",))
 
 
-def emit_block_scan(kernel: Kernel, threads: int) -> EmittedKernel:
+def emit_block_scan(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     """One block per row: it scans a piece of the row by shuffles and carries the result over to the next piece."""
-    block, names = _new_block(kernel)
-    row, (axis,) = point_name(kernel), kernel.scans[0].axes
+    block, names = _new_block(kernel, schedule)
+    row, (axis,), threads = point_name(kernel), kernel.scans[0].axes, schedule.get(Bind).amount
     carries = {stage.local: block.fresh("carry") for stage in kernel.scans}
     for dtype in dict.fromkeys(stage.dtype for stage in kernel.scans):
         block.write(f"__shared__ {C_TYPES[dtype]} {_memory(kernel, dtype)}[{threads // WARP}];")
@@ -57,14 +58,13 @@ def emit_block_scan(kernel: Kernel, threads: int) -> EmittedKernel:
             for stage in kernel.stages:
                 _store(block, stage)
     setup = (f"const int blocks = {count_text(block, kernel.axes)};", f"const int threads = {threads};")
-    schedule = "one block per row, scan by shuffles with a carry"
-    return finish(kernel, schedule, block, setup, helpers=_helpers(kernel))
+    return finish(kernel, schedule, block, setup, threads=(threads,), helpers=_helpers(kernel))
 
 
-def _new_block(kernel: Kernel) -> tuple[Block, dict[str, str]]:
+def _new_block(kernel: Kernel, schedule: Schedule) -> tuple[Block, dict[str, str]]:
     """The body, and the names of the registers that hold results so far."""
     axes = [axis.name for axis in kernel.scans[0].axes]
-    block = Block([*names_in(kernel), *axes, "total", "start", "output", "point"])
+    block = Block.of(kernel, schedule, [*axes, "total", "start", "output", "point"])
     names = {stage.local: block.fresh("so_far") for stage in kernel.scans}
     block.printer.rename = names
     return block, names

@@ -1,7 +1,12 @@
-"""Plans, and the schedule that each kernel of a candidate gets by its plan."""
+"""Plans, and the table that says which schedule a kernel gets by its plan and its sizes.
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+`choose` gives the schedule, a value that `emit.emit` carries out. Of a kernel's family the first row of the table
+counts whose condition holds; limits stand in the row that they decide, with the reason.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from musadata.compiler.emission import (
     attention,
@@ -10,34 +15,27 @@ from musadata.compiler.emission import (
     pointwise,
     register_tiled,
     rowwise,
-    scan,
     tensor_core_attention,
     tensor_core_tiled,
     tiled,
 )
 from musadata.compiler.emission.held_rows import held_row
-from musadata.compiler.emission.launch import EmittedKernel
-from musadata.compiler.emission.shared_kernels import structure
-from musadata.compiler.emission.statements import is_shared, written_alike
-from musadata.compiler.emission.tile_operands import Tile, choose_tile, count_blocks
+from musadata.compiler.emission.rowwise import WARP
+from musadata.compiler.emission.tile_operands import choose_tile, count_blocks
 from musadata.compiler.ir.index_formulas import Variable, product
+from musadata.compiler.ir.schedule import Bind, Carry, Combine, Schedule, Split, Stage, Step, Stride, Vectorise
 from musadata.compiler.lowering.fusion import Kernel
 from musadata.compiler.lowering.shared_axes import dealt
 
 BUSY = 1 << 16  # outputs x team: with more, one thread per output fills a GPU, and teams of threads mostly wait
 FULL = 1 << 22  # outputs: with more, a team only pays where what it adds up is too long for one thread
-MANY_ROWS = 1 << 14  # threads that go along rows side by side keep a GPU busy
-SHORT_SUM = 256  # ... unless what a team adds up is long
 MOST_BLOCKS = 65_535  # of a grid along y and z
-FEW_BLOCKS, LONG_ROW = 528, 8192  # four blocks for each multiprocessor of a large GPU; elements of a row
 MANY_ROWS, MEDIUM_ROW = 8192, 1024  # with a warp for each row a large GPU is full; a block would mostly synchronise
 ONLINE = 1024  # elements of a row: a shorter one is still in the cache when it is read again
-SHORT_ROW = 64  # elements; with a longer one for each thread, the addresses that a warp reads lie far apart
+SHORT_SUM = 256  # with more outputs than keep a GPU busy, a team still pays if what it adds up is longer
+SERIAL_LIMIT = 2048  # a longer sum in one thread is slow, and less exact than PyTorch's
 MOST_HELD = 32  # elements of a row in a thread's registers
 TWO_BLOCKS = 264  # two blocks for each multiprocessor of a large GPU
-LARGE_PRODUCT = 1 << 24  # multiplications: without tiles, they wait for memory
-FEW_LINES = 4  # rows or columns of a product that tiles are for
-SERIAL_LIMIT = 2048  # a longer sum in one thread is slow, and less exact than PyTorch's
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ class Plan:
         points: schedule of kernels with inner loops: thread, stride, warp, shared or shuffle.
         tile: for contractions, tiles in `shared` memory, with sums in `registers`, or `wide` ones with more of them; ""
             for none, which is for small ones: large ones have tiles in shared memory.
-        templates: kernels may be templates, which those that share their code cannot be.
+        alike: layers share kernels, so that those of one structure get one schedule, and none is a template.
         held: rows are held in registers, by code that depends on their length.
         fast: products that fill a GPU with tiles of registers have them whatever `tile` says, since others would take
             several times as long. Without it a candidate is shorter.
@@ -60,7 +58,7 @@ class Plan:
     elements: str
     points: str
     tile: str
-    templates: bool = True
+    alike: bool = False
     held: bool = True
     fast: bool = True
 
@@ -68,6 +66,11 @@ class Plan:
     def in_registers(self) -> bool:
         """Whether the sums of large products stay in registers."""
         return self.tile in ("registers", "wide")
+
+    @property
+    def alone(self) -> bool:
+        """Whether a point with inner loops is the work of one thread."""
+        return self.points in ("thread", "stride")
 
 
 PLANS = (
@@ -79,221 +82,443 @@ PLANS = (
 )
 
 
-def extent_hint(axes: Sequence[Variable], hints: dict[str, int]) -> int:
+def extent_hint(axes: Sequence[Variable], hints: Mapping[str, int]) -> int:
     """The number of points of some axes for the given sizes. Extents that depend on the position, as those of prefixes
     and adaptive windows do, are taken in the middle."""
-    return product(axis.extent for axis in axes).evaluate(hints)
+    return product(axis.extent for axis in axes).evaluate(dict(hints))
 
 
-def schedule(kernel: Kernel, plan: Plan, hints: dict[str, int], like: Kernel | None = None) -> EmittedKernel:
-    """Emit a kernel by the plan, or by the nearest schedule that it allows: the one that `like`, a kernel of the same
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A kernel whose schedule is to be chosen, for given sizes. Sizes are those of `like`, a kernel of the same
+    structure whose schedule it shall have."""
+
+    kernel: Kernel
+    like: Kernel
+    plan: Plan
+    hints: Mapping[str, int]
+
+    def extent(self, axes: Sequence[Variable]) -> int:
+        return extent_hint(axes, self.hints)
+
+    @cached_property
+    def total(self) -> int:
+        """How many points there are."""
+        return self.extent(self.like.axes)
+
+    @cached_property
+    def inner(self) -> int:
+        """How many steps the longest inner loop has."""
+        return max(self.extent(stage.axes) for stage in self.like.stages)
+
+    @cached_property
+    def width(self) -> int:
+        return self.extent(self.like.axes[-1:])
+
+    @cached_property
+    def sides(self) -> tuple[int, int, int]:
+        """Of a product: how many there are, rows and columns."""
+        parts = tiled.partition(self.like)
+        assert parts is not None
+        batch, rows, cols = map(self.extent, parts)
+        return batch, rows, cols
+
+    @cached_property
+    def dealt(self) -> "Case":
+        """The same over groups of channels and phases, where a product splits axes in such a way."""
+        return Case(dealt(self.kernel), dealt(self.like), self.plan, self.hints)
+
+    @cached_property
+    def can_share(self) -> bool:
+        return rowwise.can_share(self.kernel)
+
+    @cached_property
+    def columns(self) -> bool:
+        """Whether what neighbouring points reduce lies side by side in memory, and not what one point does."""
+        return columns.are_columns(self.kernel)
+
+    @cached_property
+    def held(self) -> int:
+        """How many rows could be held in registers; 0 if none can."""
+        is_held = self.plan.held and not self.columns
+        row = held_row(self.kernel, "lane", WARP, 4) if is_held else None
+        return 0 if row is None else len(row.held)
+
+    @cached_property
+    def long(self) -> bool:
+        """Whether a row is long enough for a warp; for a thread of its own, the addresses that a warp reads would lie
+        far apart."""
+        return self.inner > (64 if self.alone else WARP)
+
+    @cached_property
+    def team(self) -> str:
+        """Who works on a point with inner loops, as far as the plan can be followed: thread, stride, warp, shared or
+        shuffle."""
+        team = self.plan.points
+        if team in ("shared", "shuffle") and self.total >= MANY_ROWS and self.inner <= MEDIUM_ROW:
+            team = "warp"
+        if self.inner > SERIAL_LIMIT:  # too long for a thread, or for a warp
+            team = {"thread": "shared", "stride": "shuffle"}.get(team, team) if self.can_share else team
+            team = "shuffle" if team == "warp" else team
+        if not self.can_share:
+            team = {"warp": "stride", "shared": "thread", "shuffle": "thread"}.get(team, team)
+        if self.columns and any(one.kind.startswith("arg") for one in self.kernel.reductions):
+            team = {"shared": "thread", "shuffle": "stride", "warp": "stride"}.get(team, team)
+        return team
+
+    @cached_property
+    def alone(self) -> bool:
+        return self.team in ("thread", "stride")
+
+    @cached_property
+    def online(self) -> bool:
+        return self.inner > ONLINE
+
+    @property
+    def strides(self) -> bool:
+        """Whether the plan is for grids that go on to further elements."""
+        return self.plan.elements in ("stride", "vector")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the table: which schedule, where it is taken, and why there."""
+
+    why: str
+    holds: Callable[[Case], bool]
+    steps: Callable[[Case], Sequence[Step] | None]
+
+
+def choose(kernel: Kernel, plan: Plan, hints: Mapping[str, int], like: Kernel | None = None) -> Schedule:
+    """The schedule of a kernel by the plan, or the nearest one that it allows: that which `like`, a kernel of the same
     structure, gets for its sizes, if it is given."""
-    kernel, like = _spread(kernel), _spread(like or kernel)
-    total = extent_hint(like.axes, hints)
+    kernel, like = pointwise.spread(kernel), pointwise.spread(like or kernel)
+    case = Case(kernel, like, plan, hints)
+    for row in _TABLE[_family(kernel, plan)]:
+        if row.holds(case) and (steps := row.steps(case)):
+            return Schedule(tuple(steps), plan.alike)
+    raise AssertionError(f"{kernel.name} has no schedule")
+
+
+def _family(kernel: Kernel, plan: Plan) -> str:
     if kernel.scans:
-        return _scan(kernel, like, plan, total, hints)
+        return "scans"
     if not kernel.reductions and all(not store.axes for store in kernel.stores):
-        return _elements(kernel, like, plan, total, hints)
+        return "elements"
     if kernel.attends:
-        return _attention(kernel, like, hints)
-    may_tile = plan.tile or plan.fast or not is_shared()  # tiles everywhere make some networks too long to be read
-    if may_tile and tiled.can_tile(kernel) and (tiles := _tile(kernel, like, plan, hints)):
-        return tiles
-    return _points(kernel, like, plan, total, hints)
+        return "attention"
+    may_tile = plan.tile or plan.fast or not plan.alike  # tiles everywhere make some networks too long to be read
+    return "products" if may_tile and tiled.can_tile(kernel) else "reductions"
 
 
-def schedule_alike(
-    kernels: Sequence[Kernel], plan: Plan, hints: dict[str, int], *, held: bool = True
-) -> tuple[EmittedKernel, ...]:
-    """Emit kernels so that those of one structure get the same schedule, that of the largest, and can share code. What
-    is not `held` in registers shares more of it."""
-    plan = replace(plan, templates=False, held=held)
-    groups: dict[tuple[str, ...], list[Kernel]] = {}
-    with written_alike(kernels[0].size_names if kernels else ()):
-        for kernel in kernels:
-            plain = schedule(kernel, plan, hints) if kernel.attends else _plainly(_spread(kernel))
-            groups.setdefault(structure(plain), []).append(kernel)
-        largest = {
-            id(one): max(group, key=lambda k: _points_of(k, hints)) for group in groups.values() for one in group
-        }
-        return tuple(schedule(kernel, plan, hints, largest[id(kernel)]) for kernel in kernels)
-
-
-def _plainly(kernel: Kernel) -> EmittedKernel:
-    """With a thread for each point, whatever the sizes."""
+def plainly(kernel: Kernel) -> Schedule:
+    """A thread for each point, whatever the sizes, for kernels that are compared."""
     if kernel.scans:
-        return scan.emit_serial_scan(kernel, 1)
-    if not kernel.reductions and all(not store.axes for store in kernel.stores):
-        return pointwise.emit_elements(kernel, 1)
-    return rowwise.emit_thread(kernel, 1)
+        steps: tuple[Step, ...] = (Bind("rows", "thread", WARP), Carry("inner", "elements"))
+    elif not kernel.reductions and all(not store.axes for store in kernel.stores):
+        steps = (Bind("elements", "thread", WARP),)
+    else:
+        steps = _by_threads(1)
+    return Schedule(steps, alike=True)
 
 
-def _points_of(kernel: Kernel, hints: dict[str, int]) -> int:
-    """All points of a kernel, inner ones included."""
-    return extent_hint(kernel.axes, hints) * max(extent_hint(stage.axes, hints) for stage in kernel.stages)
+# Pointwise kernels.
 
 
-def _spread(kernel: Kernel) -> Kernel:
-    """A kernel that only stores, over axes beside its own: all become its own, in the order in which they are stored,
-    so that neighbouring threads store side by side."""
-    if len(kernel.stages) != 1 or not kernel.stores or not kernel.stores[0].axes:
-        return kernel
-    (store,) = kernel.stores
-    axes = [index.variable for index in store.index]
-    if sorted(map(id, axes)) != sorted(map(id, (*kernel.axes, *store.axes))):
-        return kernel
-    ordered = tuple(axis for axis in axes if axis is not None)
-    return replace(kernel, axes=ordered, stages=(replace(store, axes=()),))
+def _by_elements(case: Case) -> Sequence[Step]:
+    bind = Bind("elements", "thread", pointwise.threads_for(case.total))
+    return (bind, Stride("elements")) if case.strides else (bind,)
 
 
-def _elements(kernel: Kernel, like: Kernel, plan: Plan, total: int, hints: dict[str, int]) -> EmittedKernel:
-    in_fours = plan.elements == "vector" or (plan.fast and total >= BUSY and not is_shared())
-    if in_fours and pointwise.can_vectorise(kernel):
-        return pointwise.emit_vectorised(kernel, total, stride=plan.elements == "stride")
-    turned = None if is_shared() or total < BUSY else pointwise.turned(kernel)
-    if turned and min(extent_hint((axis,), hints) for axis in turned.sides) >= pointwise.TURNED:
-        return pointwise.emit_turned(kernel, turned, stride=plan.elements in ("stride", "vector"))
-    width = extent_hint(like.axes[-1:], hints)
-    by_rows = plan.elements == "rows" and width >= rowwise.WARP
-    if plan.elements == "naive" and plan.fast and not is_shared() and width >= pointwise.LONG_ROW:
-        by_rows = pointwise.takes_apart(kernel)
-    if by_rows and len(kernel.axes) >= 2 and width <= MOST_BLOCKS * rowwise.WARP:
-        return pointwise.emit_rows(kernel, 0 if is_shared() else width)
-    return pointwise.emit_elements(kernel, total, stride=plan.elements in ("stride", "vector"))
-
-
-def _tile(kernel: Kernel, like: Kernel, plan: Plan, hints: dict[str, int]) -> EmittedKernel | None:
-    """Tiles, unless there are more of them than a grid has blocks along y and z."""
-    kernel, like = dealt(kernel), dealt(like)
-    stage, parts = like.reductions[0], tiled.partition(like)
-    assert parts is not None
-    batch, rows, cols = (extent_hint(part, hints) for part in parts)
-    side, depth = min(rows, cols), extent_hint(stage.axes, hints)
-    work = batch * rows * cols * depth
-    if batch > MOST_BLOCKS or side > MOST_BLOCKS * tiled.SMALL_TILE:
+def _in_fours(case: Case) -> Sequence[Step] | None:
+    if not pointwise.can_vectorise(case.kernel):
         return None
-    few = int(cols < rows)  # which side has the lesser of them
-    if plan.in_registers and side <= few_rows.MOST_ROWS and few_rows.can_stream(kernel, few):
-        return few_rows.emit_few_rows(kernel, few, side)
-    if side < FEW_LINES:
-        return None  # most threads of a tile would have no line
-    if fast := _fast_tiles(kernel, plan, (batch, rows, cols)):
-        return fast
-    if not plan.tile and side < (register_tiled.MEDIUM.rows if work < LARGE_PRODUCT else tiled.SMALL_TILE):
+    fours = (Vectorise("elements", 4), Bind("elements", "thread", pointwise.threads_for(-(-case.total // 4))))
+    return (*fours, Stride("elements")) if case.plan.elements == "stride" else fours
+
+
+def _turned(case: Case) -> Sequence[Step] | None:
+    turned = pointwise.turned(case.kernel)
+    if turned is None or min(case.extent((axis,)) for axis in turned.sides) < pointwise.TURNED:
         return None
-    return tiled.emit_tiled(kernel, rows, cols)
+    square = (Split("elements", pointwise.TURNED), Stage("elements", "shared"))
+    return (*square, Stride("elements")) if case.strides else square
 
 
-def _fast_tiles(kernel: Kernel, plan: Plan, sizes: tuple[int, int, int]) -> EmittedKernel | None:
-    """Tiles of registers, or for tensor cores, where the plan is for them or where they fill a GPU: there others take
-    several times as long. `sizes` are how many products, rows and columns there are."""
-    batch, rows, cols = sizes
-    wide = plan.tile in ("wide", "shared")
-
-    def may_use(tile: Tile) -> bool:
-        fills = count_blocks(tile, batch, rows, cols) >= tiled.BUSY_BLOCKS
-        return plan.in_registers or (plan.fast and fills)
-
-    if plan.templates and tensor_core_tiled.half_type(kernel) and min(rows, cols) >= tensor_core_tiled.SMALLEST.rows:
-        fragments = choose_tile(tensor_core_tiled.WIDE_SHAPES if wide else tensor_core_tiled.SHAPES, batch, rows, cols)
-        if may_use(fragments):
-            return tensor_core_tiled.emit_tensor_core_tiled(kernel, fragments, sizes)
-    tile = register_tiled.narrow_tile(batch, rows, cols, wide=wide)
-    if tile is None and min(rows, cols) >= register_tiled.MEDIUM.rows:
-        shapes = register_tiled.WIDE_SHAPES if wide else register_tiled.SHAPES
-        tile = choose_tile(shapes, batch, rows, cols)
-    if tile is None or kernel.reductions[0].dtype != "float32" or not may_use(tile):
+def _by_rows(case: Case) -> Sequence[Step] | None:
+    if len(case.kernel.axes) < 2 or case.width > MOST_BLOCKS * WARP:
         return None
-    return register_tiled.emit_register_tiled(kernel, tile, sizes)
+    if case.plan.alike or case.width < pointwise.LONG_ROW:
+        return Bind("rows", "thread", 8), Bind("columns", "thread", 32)
+    return Bind("rows", "block"), Bind("columns", "thread", pointwise.threads_along(case.width))
 
 
-def _attention(kernel: Kernel, like: Kernel, hints: dict[str, int]) -> EmittedKernel:
-    stage, parts = like.reductions[0], tiled.partition(like)
-    assert parts is not None
-    batch, rows, cols = (extent_hint(part, hints) for part in parts)
-    keys, depth = (extent_hint((axis,), hints) for axis in stage.axes)
-    if tensor_core_attention.half_type(kernel) and depth <= tensor_core_attention.DEEPEST:
-        tile = tensor_core_attention.tile_for(batch, rows, cols, depth)
-        return tensor_core_attention.emit_tensor_core_attention(kernel, tile, depth)
-    tile = attention.tile_for(batch, rows, keys, cols, stage.dtype)
-    return attention.emit_attention(kernel, tile)
+_ELEMENTS = (
+    Row(
+        "fours are moved where the plan says so, and where there are elements enough to fill a GPU",
+        lambda case: case.plan.elements == "vector" or (case.plan.fast and case.total >= BUSY and not case.plan.alike),
+        _in_fours,
+    ),
+    Row(
+        "what is read along another axis than it is written passes through squares of shared memory",
+        lambda case: not case.plan.alike and case.total >= BUSY,
+        _turned,
+    ),
+    Row(
+        "the plan is for rows, and a warp has one",
+        lambda case: case.plan.elements == "rows" and case.width >= WARP,
+        _by_rows,
+    ),
+    Row(
+        "rows keep blocks busy, and no thread divides to find its place",
+        lambda case: (
+            case.plan.elements == "naive"
+            and case.plan.fast
+            and not case.plan.alike
+            and case.width >= pointwise.LONG_ROW
+            and pointwise.takes_apart(case.kernel)
+        ),
+        _by_rows,
+    ),
+    Row("a thread for each element", lambda case: True, _by_elements),
+)
 
 
-def _scan(kernel: Kernel, like: Kernel, plan: Plan, rows: int, hints: dict[str, int]) -> EmittedKernel:
-    """Threads of their own for short rows, and for many of which the elements of a row are far apart."""
-    stage = like.scans[0]
-    length = extent_hint(stage.axes, hints)
-    serial = plan.points in ("thread", "stride") and length <= SHORT_SUM
-    apart = stage.index[-1].variable != stage.axes[0] and rows >= MANY_ROWS and length <= SERIAL_LIMIT
-    if length <= rowwise.WARP or rows > FULL or serial or apart:
-        return scan.emit_serial_scan(kernel, rows)
-    return scan.emit_block_scan(kernel, _threads(length, rows))
+# Reductions.
 
 
-def _points(kernel: Kernel, like: Kernel, plan: Plan, total: int, hints: dict[str, int]) -> EmittedKernel:
-    inner = max(extent_hint(stage.axes, hints) for stage in like.stages)
-    points, shared = plan.points, rowwise.can_share(kernel)
-    if points in ("shared", "shuffle") and total >= MANY_ROWS and inner <= MEDIUM_ROW:
-        points = "warp"
-    if points in ("thread", "stride") and inner > SERIAL_LIMIT and shared:
-        points = "shared" if points == "thread" else "shuffle"
-    if points == "warp" and inner > SERIAL_LIMIT:
-        points = "shuffle"
-    if not shared and points not in ("thread", "stride"):
-        points = "stride" if points == "warp" else "thread"
-    lie_apart = columns.are_columns(kernel)
-    if lie_apart and points not in ("thread", "stride") and any(r.kind.startswith("arg") for r in kernel.reductions):
-        points = "thread" if points == "shared" else "stride"
-    row = None if lie_apart or not plan.held else held_row(kernel, "lane", rowwise.WARP, 4)
-    is_long = inner > (SHORT_ROW if points in ("thread", "stride") else rowwise.WARP)
-    if row is not None and is_long:
-        if points in ("thread", "stride") and inner <= ONLINE:
-            return rowwise.emit_warp(kernel, total, online=False)
-        points = {"thread": "shared", "stride": "shuffle"}.get(points, points)
-        return _held(kernel, len(row.held), points, total, inner)
-    suits_warps = inner <= ONLINE and (points in ("thread", "stride") or total >= MANY_ROWS)
-    if shared and is_long and suits_warps and not lie_apart and columns.are_rows(kernel):
-        return rowwise.emit_warp(kernel, total, online=False)  # neighbouring lanes read neighbours
-    team = rowwise.WARP if points == "warp" else min(inner, SHORT_SUM)
-    longest = SERIAL_LIMIT if total > FULL else SHORT_SUM
-    if points not in ("thread", "stride") and total * team > BUSY and inner <= longest:
-        points = "thread" if points == "shared" else "stride"
-    online = inner > ONLINE
-    if points in ("warp", "shared", "shuffle") and total >= rowwise.WARP and lie_apart:
-        return columns.emit_columns(kernel, _members(inner, total), online=online)
-    if points == "warp":
-        return rowwise.emit_warp(kernel, total, online=online)
-    if points in ("shared", "shuffle"):
-        if inner <= 8 and total > 64:  # a block for a handful of elements would be mostly idle
-            return rowwise.emit_thread(kernel, total, stride=points == "shuffle")
-        return rowwise.emit_block(kernel, _threads(inner, total), shuffle=points == "shuffle", online=online)
-    return rowwise.emit_thread(kernel, total, stride=points == "stride", online=online)
+def _by_threads(points: int, *, stride: bool = False, online: bool = False) -> tuple[Step, ...]:
+    bind = Bind("outputs", "thread", min(128, pointwise.threads_for(points)))
+    combine = Combine("inner", "thread", online)
+    return (bind, combine, Stride("outputs")) if stride else (bind, combine)
 
 
-def _held(kernel: Kernel, rows: int, points: str, total: int, inner: int) -> EmittedKernel:
-    """Rows in registers: up to 32 elements of all `rows` in a thread, a warp for a short row, a block for a long one.
+def _by_warps(points: int, *, online: bool = False, held: int = 0) -> tuple[Step, ...]:
+    row = (Stage("inner", "registers", held),) if held else ()
+    return (Bind("outputs", "warp", 4 if points >= 4 else 1), *row, Combine("inner", "shuffle", online))
+
+
+def _by_blocks(threads: int, *, shuffle: bool, online: bool = False, held: int = 0) -> tuple[Step, ...]:
+    row = (Stage("inner", "registers", held),) if held else ()
+    by = "shuffle and tree" if shuffle else "tree"
+    return Bind("outputs", "block", threads), *row, Combine("inner", by, online)
+
+
+def _held(case: Case) -> Sequence[Step]:
+    """Rows in registers: up to 32 elements of all rows in a thread, a warp for a short row, a block for a long one.
     Rows that blocks of 1,024 threads cannot hold pass through them in pieces."""
-    most = MOST_HELD // rows
-    if inner <= most * rowwise.WARP // (1 if points == "warp" else 2):
-        count = min(most, max(4, 1 << (-(-inner // rowwise.WARP) - 1).bit_length()))
-        return rowwise.emit_warp(kernel, total, online=False, held=count)
+    team = {"thread": "shared", "stride": "shuffle"}.get(case.team, case.team)
+    most, inner = MOST_HELD // case.held, case.inner
+    if inner <= most * WARP // (1 if team == "warp" else 2):
+        return _by_warps(case.total, held=min(most, max(4, 1 << (-(-inner // WARP) - 1).bit_length())))
     fitting = next((t for t in (128, 256, 512, 1024) if inner <= t * most // 2), 1024)
     count = most if fitting * most // 2 < inner <= fitting * most else most // 2
-    if inner > fitting * count and total >= TWO_BLOCKS:
+    if inner > fitting * count and case.total >= TWO_BLOCKS:
         fitting = 512
-    online = inner > fitting * count
-    return rowwise.emit_block(kernel, fitting, shuffle=points != "shared", online=online, held=count)
+    return _by_blocks(fitting, shuffle=team != "shared", online=inner > fitting * count, held=count)
 
 
-def _members(inner: int, total: int) -> int:
+def _members(case: Case) -> int:
     """Threads that share a column: more where columns are few and long."""
-    blocks = -(-total // rowwise.WARP)
-    wanted = 32 if blocks < TWO_BLOCKS and inner >= MEDIUM_ROW else 8
-    return min(wanted, max(2, 1 << (inner - 1).bit_length() - 1))
+    blocks = -(-case.total // WARP)
+    wanted = 32 if blocks < TWO_BLOCKS and case.inner >= MEDIUM_ROW else 8
+    return min(wanted, max(2, 1 << (case.inner - 1).bit_length() - 1))
 
 
 def _threads(inner: int, blocks: int) -> int:
-    """Threads of a block that shares a row: more than usual where rows are long and blocks few."""
-    if blocks < FEW_BLOCKS and inner >= LONG_ROW:
-        return 1024
-    return pointwise.threads_for(inner)
+    """Threads of a block that shares a row: more than usual where rows are long and blocks fewer than four for each
+    multiprocessor of a large GPU."""
+    return 1024 if blocks < 528 and inner >= 8192 else pointwise.threads_for(inner)
+
+
+_REDUCTIONS = (
+    Row(
+        "a short row comes from memory once, and neighbouring lanes read neighbours",
+        lambda case: bool(case.held) and case.long and case.alone and case.inner <= ONLINE,
+        lambda case: _by_warps(case.total),
+    ),
+    Row("rows that reductions read again are held in registers", lambda case: bool(case.held) and case.long, _held),
+    Row(
+        "neighbouring lanes read neighbours",
+        lambda case: (
+            case.can_share
+            and case.long
+            and case.inner <= ONLINE
+            and (case.alone or case.total >= MANY_ROWS)
+            and not case.columns
+            and columns.are_rows(case.kernel)
+        ),
+        lambda case: _by_warps(case.total),
+    ),
+    Row(
+        "points alone fill a GPU, and what they add up is not too long for a thread",
+        lambda case: (
+            not case.alone
+            and case.total * (WARP if case.team == "warp" else min(case.inner, SHORT_SUM)) > BUSY
+            and case.inner <= (SERIAL_LIMIT if case.total > FULL else SHORT_SUM)
+        ),
+        lambda case: _by_threads(case.total, stride=case.team != "shared", online=case.online),
+    ),
+    Row(
+        "columns lie side by side: neighbouring threads have neighbouring columns",
+        lambda case: not case.alone and case.columns and case.total >= WARP,
+        lambda case: (
+            Bind("columns", "lane", WARP),
+            Split("inner", _members(case)),
+            Combine("inner", "beside", case.online),
+        ),
+    ),
+    Row(
+        "a warp for each point",
+        lambda case: case.team == "warp",
+        lambda case: _by_warps(case.total, online=case.online),
+    ),
+    Row(
+        "a block for a handful of elements would be mostly idle",
+        lambda case: not case.alone and case.inner <= 8 and case.total > 64,
+        lambda case: _by_threads(case.total, stride=case.team == "shuffle"),
+    ),
+    Row(
+        "a block for each point",
+        lambda case: not case.alone,
+        lambda case: _by_blocks(_threads(case.inner, case.total), shuffle=case.team == "shuffle", online=case.online),
+    ),
+    Row(
+        "a thread for each point",
+        lambda case: True,
+        lambda case: _by_threads(case.total, stride=case.team == "stride", online=case.online),
+    ),
+)
+
+
+# Running results along rows.
+
+
+def _is_scanned_alone(case: Case) -> bool:
+    """Short rows, and many of which the elements of a row lie far apart."""
+    stage = case.like.scans[0]
+    length = case.extent(stage.axes)
+    serial = case.plan.alone and length <= SHORT_SUM
+    apart = stage.index[-1].variable != stage.axes[0] and case.total >= MANY_ROWS and length <= SERIAL_LIMIT
+    return length <= WARP or case.total > FULL or serial or apart
+
+
+_SCANS = (
+    Row(
+        "a thread for each row",
+        _is_scanned_alone,
+        lambda case: (Bind("rows", "thread", min(128, pointwise.threads_for(case.total))), Carry("inner", "elements")),
+    ),
+    Row(
+        "a block for each row",
+        lambda case: True,
+        lambda case: (
+            Bind("rows", "block", _threads(case.extent(case.like.scans[0].axes), case.total)),
+            Carry("inner", "pieces"),
+        ),
+    ),
+)
+
+
+# Products. Axes that a product splits are dealt out first.
+
+
+def _of_product(steps: Callable[[Case, int, int], Sequence[Step] | None]) -> Callable[[Case], Sequence[Step] | None]:
+    """Steps for tiles, unless there are more of them than a grid has blocks along y and z; they are given the lesser
+    side and the number of multiplications."""
+
+    def tile(case: Case) -> Sequence[Step] | None:
+        case = case.dealt
+        batch, rows, cols = case.sides
+        side, work = min(rows, cols), batch * rows * cols * case.extent(case.like.reductions[0].axes)
+        return None if batch > MOST_BLOCKS or side > MOST_BLOCKS * tiled.SMALL_TILE else steps(case, side, work)
+
+    return tile
+
+
+def _few_lines(case: Case, side: int, work: int) -> Sequence[Step] | None:
+    few = int(case.sides[2] < case.sides[1])  # which side has the lesser of them
+    if not case.plan.in_registers or side > few_rows.MOST_ROWS or not few_rows.can_stream(case.kernel, few):
+        return None
+    return few_rows.steps_for(case.kernel, few, side)
+
+
+def _on_tensor_cores(case: Case, side: int, work: int) -> Sequence[Step] | None:
+    if case.plan.alike or not tensor_core_tiled.half_type(case.kernel) or side < tensor_core_tiled.SMALLEST.rows:
+        return None
+    is_wide = case.plan.tile in ("wide", "shared")
+    shapes = tensor_core_tiled.WIDE_SHAPES if is_wide else tensor_core_tiled.SHAPES
+    tile = choose_tile(shapes, *case.sides)
+    return tile.steps(case.sides) if _may_use(case, count_blocks(tile, *case.sides)) else None
+
+
+def _in_registers(case: Case, side: int, work: int) -> Sequence[Step] | None:
+    wide = case.plan.tile in ("wide", "shared")
+    tile = register_tiled.narrow_tile(*case.sides, wide=wide)
+    if tile is None and side >= register_tiled.MEDIUM.rows:
+        tile = choose_tile(register_tiled.WIDE_SHAPES if wide else register_tiled.SHAPES, *case.sides)
+    if tile is None or case.kernel.reductions[0].dtype != "float32":
+        return None
+    blocks = count_blocks(tile, *case.sides)
+    return register_tiled.fitted(tile, case.kernel, blocks).steps(case.sides) if _may_use(case, blocks) else None
+
+
+def _may_use(case: Case, blocks: int) -> bool:
+    """Whether fast tiles are used: where the plan is for them, or where they fill a GPU, since others would take
+    several times as long there."""
+    return case.plan.in_registers or (case.plan.fast and blocks >= tiled.BUSY_BLOCKS)
+
+
+def _in_shared_memory(case: Case, side: int, work: int) -> Sequence[Step] | None:
+    large = work >= 1 << 24  # without tiles, so many multiplications wait for memory
+    if not case.plan.tile and side < (tiled.SMALL_TILE if large else register_tiled.MEDIUM.rows):
+        return None
+    return tiled.steps_for(case.kernel, *case.sides[1:])
+
+
+def _from_lines(least: int, steps: Callable[[Case, int, int], Sequence[Step] | None]) -> Row:
+    """Where most threads of a tile have a line of the lesser side."""
+    return Row(
+        f"from {least} lines on",
+        lambda case: True,
+        _of_product(lambda case, side, work: steps(case, side, work) if side >= least else None),
+    )
+
+
+_PRODUCTS = (
+    Row("few rows or columns: the large operand is read once", lambda case: True, _of_product(_few_lines)),
+    _from_lines(4, _on_tensor_cores),
+    _from_lines(4, _in_registers),
+    _from_lines(4, _in_shared_memory),
+    *_REDUCTIONS,
+)
+
+
+# Attention.
+
+
+def _attended_in_halves(case: Case) -> Sequence[Step] | None:
+    depth = case.extent(case.like.reductions[0].axes[1:])
+    if not tensor_core_attention.half_type(case.kernel) or depth > tensor_core_attention.DEEPEST:
+        return None
+    return tensor_core_attention.steps_for(*case.sides, depth)
+
+
+_ATTENTION = (
+    Row("half types have tensor cores", lambda case: True, _attended_in_halves),
+    Row(
+        "others go along the keys in tiles",
+        lambda case: True,
+        lambda case: attention.steps_for(
+            case.sides, case.extent(case.like.reductions[0].axes[:1]), case.like.reductions[0].dtype
+        ),
+    ),
+)
+
+_TABLE: Mapping[str, Sequence[Row]] = {
+    "elements": _ELEMENTS,
+    "reductions": _REDUCTIONS,
+    "scans": _SCANS,
+    "products": _PRODUCTS,
+    "attention": _ATTENTION,
+}

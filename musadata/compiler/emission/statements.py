@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from itertools import chain
 from pathlib import Path
 
@@ -31,6 +30,8 @@ from musadata.compiler.ir.scalar import (
     free_name,
     same,
 )
+from musadata.compiler.ir.schedule import Schedule
+from musadata.compiler.lowering.fusion import Kernel
 from musadata.compiler.lowering.layout import flat_position
 
 LONGEST_TEXT = 72  # an expression that is longer gets a variable of its own
@@ -43,49 +44,34 @@ _JINJA = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, 
 PARTS = {name: _JINJA.from_string(text) for name, text in _PARTS.items()}
 ONE_STEP = " * 1"  # how far a window moves, in kernels that others share in which it moves farther
 _MOVING = frozenset(chain.from_iterable(SPATIAL_AXES.values()))
-_NUMBER = re.compile(r"\d+")
-
-
-# In kernels that layers share: what stands for a size, be it a number in one layer and a name in another.
-_SHARED_SIZES: ContextVar[re.Pattern[str] | None] = ContextVar("shared_sizes", default=None)
-
-
-@contextmanager
-def written_alike(size_names: Iterable[str]) -> Iterator[None]:
-    """Kernels that are written inside do not differ by the names of their sizes alone, and are brief."""
-    names = "".join(rf"|\b{re.escape(name)}\b" for name in size_names)
-    token = _SHARED_SIZES.set(re.compile(rf"\d+{names}"))
-    yield
-    _SHARED_SIZES.reset(token)
-
-
-def is_shared() -> bool:
-    """Whether a kernel is written that others may share: its sizes are parameters by the names that these share."""
-    return _SHARED_SIZES.get() is not None
-
-
-def text_length(text: str) -> int:
-    """Characters of an expression; each number counts as two, so that kernels do not differ by their sizes alone."""
-    sizes = _SHARED_SIZES.get()
-    return len(sizes.sub("size", text) if sizes else _NUMBER.sub("00", text))
 
 
 class Block:
     """Lines of C++ under construction, with the names and values that are in scope.
 
     Names are unique in a kernel. A value that has been given a variable is printed by its name from then on, as long
-    as the scope in which that happened is open.
+    as the scope in which that happened is open. With `alike_in`, names of sizes, kernels that layers share do not
+    differ by these alone, and are brief.
     """
 
-    def __init__(self, taken: Iterable[str], depth: int = 1):
+    def __init__(self, taken: Iterable[str], *, alike_in: Sequence[str] | None = None):
         self.lines: list[str] = []
-        self.depth = depth
+        self.depth = 1
+        self.alike = alike_in is not None
+        names = "".join(rf"|\b{re.escape(name)}\b" for name in alike_in or ())
+        self._sizes = re.compile(rf"\d+{names}")
         self.functions: dict[tuple[str, str], None] = {}
         self.printer = Printer({}, self.functions)
         self._names = set(taken) | RESERVED_NAMES
         self._uses: Counter[int] = Counter()
         self._alive: list[Scalar] = []  # keeps identities valid while they are used as keys
         self._results: dict[str, list[Named]] = {}  # that were given a variable, by their names
+
+    @classmethod
+    def of(cls, kernel: Kernel, schedule: Schedule, own: Iterable[str]) -> "Block":
+        """The body of a kernel, with names of its own beside those of its tensors, axes and sizes."""
+        names = [*names_in(kernel), *own]
+        return cls(names, alike_in=kernel.size_names if schedule.alike else None)
 
     def write(self, line: str = "") -> None:
         self.lines.append("    " * self.depth + line if line else "")
@@ -128,6 +114,11 @@ class Block:
             self.write(f"if ({point} >= total) return;")
             write_body()
 
+    def length(self, text: str) -> int:
+        """Characters of an expression; each number counts as two, so that kernels do not differ by their sizes alone.
+        In kernels that layers share, names of sizes count as numbers do."""
+        return len(self._sizes.sub("size" if self.alike else "00", text))
+
     def fresh(self, name: str) -> str:
         """A variable name that is not taken."""
         name = name.strip("_") or "element"
@@ -165,7 +156,7 @@ class Block:
             with self.scope(f"if ({self.value(value.condition)})"):
                 yield self.value(value.value)
             return
-        is_new = isinstance(value, Choose) and id(value) not in self.printer.named and is_shared()
+        is_new = isinstance(value, Choose) and id(value) not in self.printer.named and self.alike
         if not isinstance(value, Choose) or not is_new or self.printer.scalar(value.no) != identity:
             yield self.value(value)
             return
@@ -249,13 +240,13 @@ class Block:
             if formula not in self.printer.positions:
                 inner = [of(atom) for atom in formula.atoms() if isinstance(atom, Operation) and of(atom) != formula]
                 counts.update(filter(_is_computed, (formula, *inner)))
-        for formula in sorted(counts, key=lambda f: text_length(self.printer.index(f))):
+        for formula in sorted(counts, key=lambda f: self.length(self.printer.index(f))):
             if formula in self.printer.positions:
                 continue
             text = self.printer.index(formula)
             repeated = counts[formula] > 1 and (formula in names or isinstance(formula.atom, Operation))
-            nested = isinstance(formula.atom, Operation) and text_length(text) > LONGEST_QUOTIENT
-            if text_length(text) > LONGEST_FORMULA or ((repeated or nested) and formula.variables):
+            nested = isinstance(formula.atom, Operation) and self.length(text) > LONGEST_QUOTIENT
+            if self.length(text) > LONGEST_FORMULA or ((repeated or nested) and formula.variables):
                 self.name_formula(formula, names.get(formula) or _formula_name(formula))
 
     def name_formula(self, formula: Index, name: str) -> str:
@@ -266,7 +257,7 @@ class Block:
         if (
             len(moving) == 1
             and len(formula.variables) > 1
-            and is_shared()
+            and self.alike
             and ((of(moving[0]).terms[0]) in formula.terms)
         ):
             text = f"{moving[0].name}{ONE_STEP} + {self.printer.index(formula - of(moving[0]))}"
@@ -306,7 +297,7 @@ class Block:
         computed = isinstance(node, Cast) and not isinstance(node.argument, (Local, Formula))
         if self._uses[id(node)] > 1 and (computed or isinstance(node, (Load, Call))):
             return True
-        return text_length(self.printer.scalar(node)) > LONGEST_TEXT and not isinstance(node, Formula)
+        return self.length(self.printer.scalar(node)) > LONGEST_TEXT and not isinstance(node, Formula)
 
     def _name_for(self, node: Scalar) -> str:
         if isinstance(node, Named):
@@ -327,7 +318,7 @@ class Block:
 
     def _shorten_offset(self, load: Load) -> None:
         text = self.printer.offset(load.buffer, load.index)
-        if text_length(text) > LONGEST_TEXT:
+        if self.length(text) > LONGEST_TEXT:
             name = self.fresh(f"{load.buffer.name}_offset")
             self.write(f"const {INDEX} {name} = {text};")
             element = self.printer.load(load)
@@ -336,7 +327,7 @@ class Block:
     def _prepare_choice(self, node: Choose, *, root: bool, name: str = "") -> None:
         self._prepare(node.condition, root=False)
         if self._is_simple(node):
-            if not root and (self._uses[id(node)] > 1 or text_length(self.printer.scalar(node)) > LONGEST_TEXT):
+            if not root and (self._uses[id(node)] > 1 or self.length(self.printer.scalar(node)) > LONGEST_TEXT):
                 self._declare(node, "selected")
             return
         name = self.fresh(name or ("selected" if not isinstance(node.yes, Named) else node.yes.name))
@@ -358,7 +349,7 @@ class Block:
 
     def _name_loads(self, value: Scalar) -> None:
         """Give what a long value reads variables."""
-        if text_length(self.printer.scalar(value)) > LONGEST_ASSIGNED:
+        if self.length(self.printer.scalar(value)) > LONGEST_ASSIGNED:
             for child in value.children:
                 if isinstance(child, Load) and id(child) not in self.printer.named:
                     self._declare(child, self._name_for(child))
@@ -369,7 +360,13 @@ class Block:
             open_parts = [part for part in self._unguarded(side) if id(part) not in self.printer.named]
             if any(isinstance(p, Choose) or (isinstance(p, Named) and p is not side) for p in open_parts):
                 return False
-        return text_length(self.printer.scalar(node)) <= LONGEST_TEXT + 20
+        return self.length(self.printer.scalar(node)) <= LONGEST_TEXT + 20
+
+
+def names_in(kernel: Kernel) -> list[str]:
+    """Names that a kernel's own variables must not take."""
+    buffers = [b.name for b in (*kernel.inputs, *kernel.outputs)]
+    return [*buffers, *(v.name for v in kernel.axes), *kernel.size_names]
 
 
 def _is_computed(formula: Index) -> bool:

@@ -19,6 +19,7 @@ from musadata.compiler.emission.tile_operands import Operand, alignment, element
 from musadata.compiler.emission.tiled import decode_used
 from musadata.compiler.ir.index_formulas import Variable
 from musadata.compiler.ir.scalar import Attended, Scalar
+from musadata.compiler.ir.schedule import Schedule, Step, TensorCore
 from musadata.compiler.lowering.fusion import Kernel
 
 DEEPEST = 256  # elements of a query or key: whole lines of both are in shared memory
@@ -46,19 +47,25 @@ def tile_for(batch: int, rows: int, cols: int, depth: int) -> AttentionTile:
     return AttentionTile(next(busy, WARP_ROWS), 64 if max(width, depth) <= 64 else 32, width)
 
 
-def emit_tensor_core_attention(kernel: Kernel, tile: AttentionTile, depth: int) -> EmittedKernel:
-    """A block per tile of queries, a warp for each 32 of them; keys and values pass through shared memory. For queries
-    and keys of about `depth` elements loops over them are unrolled."""
-    attention = _OnTensorCores(kernel, tile, depth)
+def steps_for(batch: int, rows: int, cols: int, depth: int) -> tuple[Step, ...]:
+    """Tiles for so many attentions, queries and columns; loops over queries and keys are unrolled for this depth."""
+    return *tile_for(batch, rows, cols, depth).steps(), TensorCore("sums", WARP_ROWS, -(-depth // 16) * 16)
+
+
+def emit_tensor_core_attention(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
+    """A block per tile of queries, a warp for each 32 of them; keys and values pass through shared memory."""
+    attention = _OnTensorCores(kernel, schedule)
+    tile = attention.tile
     block, parts = attention.block, attention.parts()
     block.lines = _BODY.substitute(attention.words(), **parts, **attention.held()).split("\n")
     lines, padded = tile.rows + 2 * tile.keys, f"({attention.padded()} + {_PADDING})"
     values = 2 * tile.keys * (tile.cols + _PADDING)
     return finish(
         kernel,
-        "attention on tensor cores",
+        schedule,
         block,
         attention.setup(tile.rows),
+        threads=(tile.rows,),
         helpers=load_functions(attention.moved, copied=True)
         + fragment_functions(attention.dtype, "load", "load_transposed", "multiply", "pack", "power_of_two"),
         bounds=tile.rows,
@@ -70,9 +77,9 @@ def emit_tensor_core_attention(kernel: Kernel, tile: AttentionTile, depth: int) 
 class _OnTensorCores(Attention):
     """What is put into the template for tensor cores."""
 
-    def __init__(self, kernel: Kernel, tile: AttentionTile, depth: int):
-        super().__init__(kernel, tile)
-        self.dtype, self.threads, self.usual = half_type(kernel), tile.rows, -(-depth // 16) * 16
+    def __init__(self, kernel: Kernel, schedule: Schedule):
+        super().__init__(kernel, schedule)
+        self.dtype, self.threads, self.usual = half_type(kernel), self.tile.rows, schedule.get(TensorCore).cols
         self.place = self.block.fresh("line")
         self.counters |= {name: self.block.fresh(name) for name in ("m", "part", "current")}
         self.moved: list[Operand] = []  # those that move in vectors

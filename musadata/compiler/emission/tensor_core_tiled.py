@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from musadata.compiler.emission.cpp import C_TYPES, STORE_EIGHT, SWIZZLE, fragment_functions
 from musadata.compiler.emission.launch import EmittedKernel, count_text, finish
-from musadata.compiler.emission.pointwise import names_in, write_store
+from musadata.compiler.emission.pointwise import write_store
 from musadata.compiler.emission.statements import INDEX, Block
 from musadata.compiler.emission.tile_operands import (
     STAGES,
+    BlockTile,
     Operand,
-    Tile,
     alignment,
     flat_name,
     load_functions,
@@ -37,6 +37,7 @@ from musadata.compiler.emission.tiled import (
     write_results,
 )
 from musadata.compiler.ir.scalar import Added, Choose, Load, Scalar
+from musadata.compiler.ir.schedule import Prefetch, Schedule, Stage, Step, TensorCore, Tile
 from musadata.compiler.lowering.fusion import Kernel, Store
 
 _SIDE = 16  # of a fragment, but for the columns of the right operand's and of the sums': eight
@@ -46,7 +47,7 @@ _NAMES = (*_PLACES, "tiles", "slice", "next_slice", "load", "to", "now", "result
 
 
 @dataclass(frozen=True)
-class FragmentTile(Tile):
+class FragmentTile(BlockTile):
     """A tile of which each warp computes `warp_rows` x `warp_cols`. `ahead`: fragments are loaded while those before
     them are multiplied, which pays where a multiprocessor has no second block to go on with meanwhile."""
 
@@ -57,6 +58,11 @@ class FragmentTile(Tile):
     @property
     def threads(self) -> int:
         return self.rows // self.warp_rows * (self.cols // self.warp_cols) * 32
+
+    def steps(self, sizes: tuple[int, int, int]) -> tuple[Step, ...]:
+        tile = Tile(self.rows, self.cols, self.depth, sizes[1] > sizes[2])
+        steps = (tile, Stage("operands", "shared", STAGES), TensorCore("sums", self.warp_rows, self.warp_cols))
+        return (*steps, Prefetch("operands")) if self.ahead else steps
 
     @property
     def fragments(self) -> tuple[int, int]:
@@ -88,31 +94,32 @@ def _memory_type(value: Scalar) -> str:
     return load.buffer.dtype if isinstance(load, Load) else ""
 
 
-def emit_tensor_core_tiled(kernel: Kernel, tile: FragmentTile, hints: tuple[int, int, int]) -> EmittedKernel:
-    """A block per tile of the output; each warp keeps a rectangle of sums in fragments. `hints`: how many products,
-    rows and columns there are."""
-    return _OnTensorCores(kernel, tile).emit(hints)
+def emit_tensor_core_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
+    """A block per tile of the output; each warp keeps a rectangle of sums in fragments."""
+    return _OnTensorCores(kernel, schedule).emit()
 
 
 class _OnTensorCores:
     """The kernel under construction."""
 
-    def __init__(self, kernel: Kernel, tile: FragmentTile):
-        self.kernel, self.tile, self.stage = kernel, tile, kernel.reductions[0]
+    def __init__(self, kernel: Kernel, schedule: Schedule):
+        self.kernel, self.schedule, self.stage = kernel, schedule, kernel.reductions[0]
+        core, ahead = schedule.get(TensorCore), schedule.find(Prefetch) is not None
+        self.tile = FragmentTile(*schedule.get(Tile).sides, core.rows, core.cols, ahead)
         self.dtype, parts = half_type(kernel), partition(kernel)
         assert parts is not None
         self.batch, self.rows, self.cols = parts
         own = [*own_names(kernel.axes), *(v.name for v in self.stage.axes), *_NAMES, self.stage.local]
-        block = self.block = Block([*names_in(kernel), *own])
+        block = self.block = Block.of(kernel, schedule, own)
         sides = (("left", self.rows), ("right", self.cols))
         self.operands = [read_operand(block, self.stage, side, axes, self.dtype) for side, axes in sides]
 
-    def emit(self, hints: tuple[int, int, int]) -> EmittedKernel:
+    def emit(self) -> EmittedKernel:
         """Fetch slices, multiply them, and store what is made of the sums."""
-        block, tile, operands, wide = self.block, self.tile, self.operands, self.tile.cols > self.tile.rows
+        block, tile, operands, whole = self.block, self.tile, self.operands, self.schedule.get(Tile)
         shared = self._write_tiles()
         beside = along_x(block, self.stage, self.batch)
-        row_block, col_block = longest_first(*hints[1:], beside)
+        row_block, col_block = longest_first(whole, beside)
         block.paste("tensor_core_positions", tile=tile, row_block=row_block, col_block=col_block)
         write_places(block, tile, operands)
         write_batch(block, self.batch, beside)
@@ -132,14 +139,14 @@ class _OnTensorCores:
         loads = ("load" if operand.along_depth else "load_transposed" for operand in operands)
         return finish(
             self.kernel,
-            "wide tensor core tiles" if wide else "tensor core tiles",
+            self.schedule,
             block,
-            write_grid(block, tile, operands, self.batch, self.stage, swapped=hints[1] > hints[2]),
+            write_grid(block, tile, operands, self.batch, self.stage, whole.rows_first),
+            threads=(tile.threads,),
             helpers=SWIZZLE + functions + fragment_functions(self.dtype, *dict.fromkeys(loads), "multiply"),
             bounds=tile.threads,
             aligned=alignment(block, operands, host=True),
             shared=shared,
-            tile=(tile.rows, tile.cols, tile.depth),
         )
 
     def _write_tiles(self) -> str:

@@ -28,6 +28,7 @@ from musadata.compiler.ir.index_formulas import (
     rename_variables,
 )
 from musadata.compiler.ir.scalar import Buffer, Load, Scalar
+from musadata.compiler.ir.schedule import Step
 from musadata.compiler.lowering.fusion import Reduce
 from musadata.compiler.lowering.layout import flat_position, flatten
 
@@ -38,7 +39,7 @@ VECTORS = {"float32": ("float4", 4), "float16": ("uint4", 8), "bfloat16": ("uint
 
 
 @dataclass(frozen=True)
-class Tile(ABC):
+class BlockTile(ABC):
     """What a block computes: `rows` x `cols` of the result, by slices of `depth` of the operands."""
 
     rows: int
@@ -50,11 +51,15 @@ class Tile(ABC):
     def threads(self) -> int:
         """Of its block."""
 
+    @abstractmethod
+    def steps(self, sizes: tuple[int, int, int]) -> tuple[Step, ...]:
+        """The schedule with this tile, for so many products, rows and columns."""
 
-AnyTile = TypeVar("AnyTile", bound=Tile)
+
+AnyTile = TypeVar("AnyTile", bound=BlockTile)
 
 
-def count_blocks(tile: Tile, batch: int, rows: int, cols: int) -> int:
+def count_blocks(tile: BlockTile, batch: int, rows: int, cols: int) -> int:
     """How many tiles cover so many results."""
     return batch * -(-rows // tile.rows) * -(-cols // tile.cols)
 
@@ -126,18 +131,18 @@ class Operand:
     def first(self) -> str:
         return "first_row" if self.side == "left" else "first_col"
 
-    def extent(self, tile: Tile) -> int:
+    def extent(self, tile: BlockTile) -> int:
         return tile.rows if self.side == "left" else tile.cols
 
-    def width(self, tile: Tile) -> int:
+    def width(self, tile: BlockTile) -> int:
         """How many threads move one line of the tile."""
         return (tile.depth if self.along_depth else self.extent(tile)) // self.group
 
-    def steps(self, tile: Tile) -> int:
+    def steps(self, tile: BlockTile) -> int:
         """Elements, or vectors, that each thread brings."""
         return self.extent(tile) * tile.depth // tile.threads // self.group
 
-    def place(self, tile: Tile) -> tuple[str, str]:
+    def place(self, tile: BlockTile) -> tuple[str, str]:
         """Where in the tile a thread's element i is: (depth, row or column)."""
         lines = tile.threads // self.width(tile)
         step = "" if self.steps(tile) == 1 else " + i" if lines == 1 else f" + i * {lines}"
@@ -199,7 +204,7 @@ def read_operand(block: Block, stage: Reduce, side: str, axes: tuple[Variable, .
     return replace(operand, value=value_loaded, axes=tuple(loaded.values()), axis=f"loaded_{name}")
 
 
-def write_places(block: Block, tile: Tile, operands: Sequence[Operand]) -> None:
+def write_places(block: Block, tile: BlockTile, operands: Sequence[Operand]) -> None:
     """Where in the tiles a thread's elements are."""
     for operand in operands:
         k, width = f"{operand.side}_k", operand.width(tile)
@@ -239,7 +244,7 @@ def _lengths(operand: Operand) -> list[Index]:
 
 def write_slices(
     block: Block,
-    tile: Tile,
+    tile: BlockTile,
     operands: Sequence[Operand],
     depth: str,
     multiply: Callable[[], None],
@@ -268,7 +273,7 @@ def write_slices(
 
 
 def write_fetch(
-    block: Block, tile: Tile, operands: Sequence[Operand], depth: str, target: Callable[[Operand, str], str]
+    block: Block, tile: BlockTile, operands: Sequence[Operand], depth: str, target: Callable[[Operand, str], str]
 ) -> None:
     """The function that copies a slice of both operands into shared memory, asynchronously where they move in vectors,
     and its first calls: all slices but one that shared memory holds are on their way. `target` is the place of a
@@ -300,7 +305,7 @@ def _fixed_lines(block: Block, operands: Sequence[Operand]) -> Iterator[None]:
     decode_used(block, head, *((operand.axis, operand.axes) for operand in fixed))
 
 
-def _fetch(block: Block, tile: Tile, operand: Operand, depth: str, target: str, *, copied: bool = False) -> None:
+def _fetch(block: Block, tile: BlockTile, operand: Operand, depth: str, target: str, *, copied: bool = False) -> None:
     """Bring a thread's elements of the next slice to `target`; outside of the operand they are 0."""
     position = operand.inner[0].name if len(operand.inner) == 1 else "k"
     k, line = operand.place(tile)
@@ -367,10 +372,15 @@ def load_functions(operands: Sequence[Operand], *, copied: bool = False) -> str:
 
 
 def write_grid(
-    block: Block, tile: Tile, operands: Sequence[Operand], batch: tuple[Variable, ...], stage: Reduce, swapped: bool
+    block: Block,
+    tile: BlockTile,
+    operands: Sequence[Operand],
+    batch: tuple[Variable, ...],
+    stage: Reduce,
+    rows_first: bool,
 ) -> tuple[str, ...]:
-    """The launch of a block for each tile; the more of them along x. `swapped`: those are the rows."""
+    """The launch of a block for each tile; the more of them along x: rows, if they are first."""
     left, right = operands
     counts = tile_count(left.count, tile.rows), tile_count(right.count, tile.cols)
-    blocks = grid(block, batch, stage, *counts, "blockIdx.x" if swapped else "blockIdx.y")
+    blocks = grid(block, batch, stage, *counts, "blockIdx.x" if rows_first else "blockIdx.y")
     return (f"const int threads = {tile.threads};", f"const dim3 blocks({', '.join(blocks)});")

@@ -6,7 +6,7 @@ from contextlib import contextmanager, nullcontext
 
 from musadata.compiler.emission.cpp import C_TYPES, number_text
 from musadata.compiler.emission.launch import EmittedKernel, count_text, finish
-from musadata.compiler.emission.pointwise import names_in, write_store
+from musadata.compiler.emission.pointwise import write_store
 from musadata.compiler.emission.statements import INDEX, Block, decode
 from musadata.compiler.ir.index_formulas import (
     ZERO,
@@ -18,13 +18,12 @@ from musadata.compiler.ir.index_formulas import (
     rename_variables,
 )
 from musadata.compiler.ir.scalar import Choose, Compare, Load, Local, Scalar, within
+from musadata.compiler.ir.schedule import Schedule, Split, Stage, Step, Tile
 from musadata.compiler.lowering.fusion import Kernel, Reduce, Store
 from musadata.compiler.lowering.layout import flatten
 from musadata.compiler.lowering.rewriting import substitute
 from musadata.compiler.lowering.shared_axes import dealt
 
-TILED = "shared-memory tiles"
-TILED_LONG = "shared-memory tiles, several results per thread"
 TILE = 16
 BUSY_BLOCKS = 128  # with fewer tiles most of a GPU is idle
 SMALL_TILE = 8
@@ -94,15 +93,21 @@ def _edges(value: Scalar, local: str) -> Iterator[tuple[Index, Index] | None]:
             yield from _edges(child, local)
 
 
-def emit_tiled(kernel: Kernel, rows_hint: int, cols_hint: int) -> EmittedKernel:
-    """A block per tile of the output; operands pass through shared memory tile by tile."""
+def steps_for(kernel: Kernel, rows: int, cols: int) -> tuple[Step, ...]:
+    """Tiles for so many rows and columns."""
     parts = partition(kernel)
     assert parts is not None
-    many = _results_per_thread(*parts[1:], rows_hint, cols_hint)
-    if max(many) > 1:
-        return _LongTiles(kernel, (rows_hint, cols_hint), many).emit()
-    side = TILE if min(rows_hint, cols_hint) > SMALL_TILE else SMALL_TILE
-    return _Tiles(kernel, (rows_hint, cols_hint), side).emit()
+    down, across = _results_per_thread(*parts[1:], rows, cols)
+    operands = Stage("operands", "shared")
+    if (many := down * across) > 1:
+        return Tile(TILE * down, TILE * across, TILE, rows > cols), operands, Split("outputs", many)
+    side = TILE if min(rows, cols) > SMALL_TILE else SMALL_TILE
+    return Tile(side, side, side, rows > cols), operands
+
+
+def emit_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
+    """A block per tile of the output; operands pass through shared memory tile by tile."""
+    return (_LongTiles if schedule.find(Split) else _Tiles)(kernel, schedule).emit()
 
 
 def _results_per_thread(
@@ -120,19 +125,19 @@ def _results_per_thread(
 class _Tiles:
     """The kernel under construction: tiles of as many rows as columns, with a thread for each result."""
 
-    schedule = TILED
     own_names: tuple[str, ...] = ("tile_row", "tile_col", "k", "start")
 
-    def __init__(self, kernel: Kernel, hints: tuple[int, int], side: int):
+    def __init__(self, kernel: Kernel, schedule: Schedule):
         self.kernel, self.stage, parts = kernel, kernel.reductions[0], partition(kernel)
         assert parts is not None
         self.batch, self.rows, self.cols = parts
-        self.side, self.high, self.wide = side, side, side
+        self.schedule, tile = schedule, schedule.get(Tile)
+        self.high, self.wide, self.side = tile.sides
         inner = [v.name for v in self.stage.axes]
-        self.block = Block([*names_in(kernel), *inner, *self.own_names, self.stage.local])
+        self.block = Block.of(kernel, schedule, [*inner, *self.own_names, self.stage.local])
         self.row = self.rows[0].name if len(self.rows) == 1 else "tile_row"
         self.col = self.cols[0].name if len(self.cols) == 1 else "tile_col"
-        self.row_block, self.col_block = longest_first(*hints, along_x(self.block, self.stage, self.batch))
+        self.row_block, self.col_block = longest_first(tile, along_x(self.block, self.stage, self.batch))
         self.left, self.right = self.stage.operands
         self.crossed = len(self.cols) == 1 and _runs_along(self.right, self.stage.axes)
 
@@ -165,8 +170,7 @@ class _Tiles:
         counts = tile_count(rows, self.high), tile_count(cols, self.wide)
         blocks = grid(block, self.batch, self.stage, *counts, self.row_block)
         setup = (f"const dim3 threads({side}, {side});", f"const dim3 blocks({', '.join(blocks)});")
-        tile = (self.high, self.wide, side)
-        return finish(self.kernel, self.schedule, block, setup, tile=tile)
+        return finish(self.kernel, self.schedule, block, setup, threads=(side, side))
 
     def _write_positions(self, row_first: str, col_first: str) -> None:
         block = self.block
@@ -211,13 +215,11 @@ class _Tiles:
 class _LongTiles(_Tiles):
     """Tiles of 16 rows and several times 16 columns, or the other way round: a thread has one result in each 16."""
 
-    schedule = TILED_LONG
     own_names = ("tile_row", "tile_col", "first", "i", "k", "start", "accumulators")
 
-    def __init__(self, kernel: Kernel, hints: tuple[int, int], many: tuple[int, int]):
-        super().__init__(kernel, hints, TILE)
-        self.many, self.by_rows = max(many), many[0] > 1
-        self.high, self.wide = (TILE * number for number in many)
+    def __init__(self, kernel: Kernel, schedule: Schedule):
+        super().__init__(kernel, schedule)
+        self.many, self.by_rows = schedule.get(Split).amount, self.high > self.wide
 
     def _write_positions(self, row_first: str, col_first: str) -> None:
         block = self.block
@@ -279,11 +281,11 @@ def results(kernel: Kernel) -> list[Store]:
     return [*own, *kernel.stores]
 
 
-def longest_first(rows: int, cols: int, shared: str = "") -> tuple[str, str]:
+def longest_first(tile: Tile, shared: str = "") -> tuple[str, str]:
     """The blocks of rows and of columns: the more of them along x, since only a grid's x has more than 65,535. There,
     `shared` blocks lie side by side that have the same rows and columns."""
     along_x = f"blockIdx.x / {shared}" if shared else "blockIdx.x"
-    return (along_x, "blockIdx.y") if rows > cols else ("blockIdx.y", along_x)
+    return (along_x, "blockIdx.y") if tile.rows_first else ("blockIdx.y", along_x)
 
 
 def along_x(block: Block, stage: Reduce, batch: tuple[Variable, ...]) -> str:

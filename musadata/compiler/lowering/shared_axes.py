@@ -66,9 +66,9 @@ def _parted(kernel: Kernel) -> Iterator[Kernel]:
     (stage, *others), taken = kernel.stages, {axis.name for axis in kernel.axes}
     if others or kernel.steps or not isinstance(stage, Store) or stage.axes:
         return
-    before = set(_quotients(stage))
+    before = dict.fromkeys(_quotients(stage))  # in a fixed order
     for axis in kernel.axes:
-        sizes = {one.right for one in before if one.left == of(axis) and not one.right.variables}
+        sizes = dict.fromkeys(one.right for one in before if one.left == of(axis) and not one.right.variables)
         for size in sorted(sizes, key=lambda size: (size.constant or 0, len(size.terms))):
             whole, rest = divide(axis.extent, size)
             names = [f"{axis.name}_{part}" for part in ("outer", "inner")]

@@ -8,6 +8,7 @@ from musadata.compiler.emission.pointwise import THREADS
 from musadata.compiler.emission.rowwise import identity
 from musadata.compiler.emission.tiled import partition
 from musadata.compiler.ir.index_formulas import Variable
+from musadata.compiler.ir.schedule import Bind
 from musadata.compiler.lowering.fusion import PARTS_AXIS
 from musadata.compiler.lowering.shared_axes import dealt
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
@@ -23,8 +24,8 @@ def bound_kernel(facts: KernelFacts) -> str:
     """The idle threads and the guards of a kernel, with figures of both sets of shapes; empty for a single point."""
     if facts.kernel.attends:
         return _attention(facts)
-    if facts.way.emitted.tile and not facts.is_partial:
-        sentences = [_tiles(facts, facts.way.emitted.tile)]
+    if facts.way.schedule.tile and not facts.is_partial:
+        sentences = [_tiles(facts, facts.way.schedule.tile)]
     else:
         sentences = ["" if facts.is_partial else bound_results(facts), *_rounds(facts)]
     return " ".join(sentence for sentence in (*sentences, *_guards(facts)) if sentence)
@@ -37,20 +38,18 @@ def bound_results(facts: KernelFacts) -> str:
         return ""
     if way.team == way.block > 1:
         return say("block_for_each", total=total, other=f", {_SECOND}{other}" if other != total else "")
-    if way.schedule.startswith("float4 vectorised"):
+    if way.fours:
         return _fours(way, total, other)
-    if way.schedule == "two-dimensional grid":
-        return _rows(facts, way)
-    if way.schedule == "blocks along rows":
-        return _along_rows(facts, way)
+    if (rows := way.schedule.find(Bind, "rows")) and way.schedule.find(Bind, "columns"):
+        return _rows(facts, way) if rows.to == "thread" else _along_rows(facts, way)
     out = facts.name_of(facts.writes[0].buffer) if facts.is_flat else ""
-    columns = way.schedule.startswith("neighbouring columns")
+    columns = way.schedule.by_columns
     each = way.threads[0] if columns else way.block // way.team
     guard = f"`if ({way.guard}) return;`" if way.guard else "`column < total`" if columns else ""
-    if way.loops:
+    if way.schedule.strides:
         ends = next((text.split("; ")[1] for text in way.places() if text.startswith("for")), "")
         guard = f"`{ends}`" if ends else "its condition"
-    return bound_points(total, other, out, each, guard, "warps" if way.team > 1 else "threads", way.loops)
+    return bound_points(total, other, out, each, guard, "warps" if way.team > 1 else "threads", way.schedule.strides)
 
 
 def _fours(way: Way, total: int, other: int) -> str:
@@ -196,7 +195,7 @@ def _rounds(facts: KernelFacts) -> list[str]:
 
 def _spare(way: Way, first: int, other: int) -> str:
     """Who has no step in the last round, in either set of shapes; empty if all have one."""
-    team, what = way.team, "lanes of a warp" if "warp per" in way.schedule else "threads of a block"
+    team, what = way.team, "lanes of a warp" if way.schedule.team == "warp" else "threads of a block"
     rests = []
     for number, steps in enumerate((first, other)):
         shares = -(-steps // 4) if way.held else steps

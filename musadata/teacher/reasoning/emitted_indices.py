@@ -56,7 +56,7 @@ def _points(facts: KernelFacts) -> str:
     total = product_text(extents)
     steps = unique([_steps(stage.axes, facts) for stage in facts.kernel.stages if stage.axes])
     if facts.is_flat:
-        apart = facts.way.schedule.startswith(("float4", "transposing"))  # else the kernel's own lines tell them
+        apart = facts.way.fours or facts.way.turns  # else the kernel's own lines tell them
         coordinates = facts.coordinates() if apart else []
         return f"`{FLAT}` counts {total} elements{f', with {join(coordinates)}' if coordinates else ''}"
     along = f" runs along {join(steps)}" if steps else ""

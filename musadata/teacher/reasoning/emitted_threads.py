@@ -3,6 +3,7 @@
 from math import prod
 
 from musadata.compiler.emission.rowwise import WARP
+from musadata.compiler.ir.schedule import Combine
 from musadata.compiler.lowering.fusion import Reduce
 from musadata.teacher.reasoning.kernel_facts import LONGEST_PLACE, KernelFacts
 from musadata.teacher.reasoning.launched_ways import Way
@@ -25,7 +26,7 @@ def _launched(facts: KernelFacts) -> str:
     lines = [text for text in way.places() if "_offset = " not in text]
     found = [text for text in lines if "(" not in text or text.partition(" = ")[2] not in read]
     places = [f"`{text}`" for text in found[:_MOST_PLACES]]
-    if way.loops:
+    if way.schedule.strides:
         loop = say("grid_loop", head=places[0]) if places else ""
         rest = f", with {join(places[1:])}" if places[1:] else ""
         return f"{say('launched_loop', threads=product_text(way.threads))}{loop}{rest}"
@@ -34,7 +35,7 @@ def _launched(facts: KernelFacts) -> str:
     else:
         first, second = (f"`<<<{_sides(launch.blocks)}, {_sides(way.threads)}>>>`" for launch in way.launches)
         launched = say("launched", launch=first, other=f" ({second} with the second set of shapes)" * (first != second))
-    fours = say("four_each") if way.schedule == "float4 vectorised" else ""
+    fours = say("four_each") if way.fours and not way.schedule.strides else ""
     return f"{launched}{say('found_places', places=join(places)) if places else ''}{fours}"
 
 
@@ -48,7 +49,7 @@ def _neighbours(facts: KernelFacts) -> list[str]:
     dtypes = unique([access.buffer.dtype for access in facts.reads])
     if all(facts.printer.is_flat(access.buffer, access.index) for access in facts.reads):
         size = _BYTES.get(dtypes[0], 0) if len(dtypes) == 1 else 0
-        name = "one_piece_of_fours" if "float4" in facts.way.schedule else "one_piece"
+        name = "one_piece_of_fours" if facts.way.fours else "one_piece"
         return [say(name, size=size, warp=WARP, total=WARP * size)] if size else []
     if len(facts.kernel.axes) < 2:
         return []
@@ -66,22 +67,22 @@ def _neighbours(facts: KernelFacts) -> list[str]:
 def _steps(facts: KernelFacts) -> list[str]:
     """Who takes which steps of a point, and how partial results are joined."""
     stage, way = facts.kernel.reductions[0] if facts.kernel.reductions else None, facts.way
-    if stage is None or not stage.axes or way.emitted.tile or steps_of(facts, stage)[0] <= 1:
+    if stage is None or not stage.axes or way.schedule.tile or steps_of(facts, stage)[0] <= 1:
         return []
-    if way.schedule.startswith("neighbouring columns"):
+    if way.schedule.by_columns:
         loop = "".join(f" by `{head}`" for head in way.steps()[:1])
         return [say("steps_of_columns", members=way.threads[1], loop=loop)]
     if way.team == 1:
         return []
     lone = all(not store.axes for store in facts.kernel.stores)
-    what = "lane" if "warp per" in way.schedule else "thread"
+    what = "lane" if way.schedule.team == "warp" else "thread"
     after = say("one_stores" if lone else "all_go_on", what=what)
     return [f"{_share(facts, way, stage)}; {_join(way)}, {after}"]
 
 
 def _share(facts: KernelFacts, way: Way, stage: Reduce) -> str:
     """Which steps each thread of a team has."""
-    team = "lanes of a warp" if "warp per" in way.schedule else "threads of a block"
+    team = "lanes of a warp" if way.schedule.team == "warp" else "threads of a block"
     if way.held:
         return say("held_fours", team=team, fours=way.held // 4)
     loop = "".join(f" by `{head}`" for head in way.steps()[:1])
@@ -90,9 +91,10 @@ def _share(facts: KernelFacts, way: Way, stage: Reduce) -> str:
 
 
 def _join(way: Way) -> str:
-    if "warp per" in way.schedule or ("warp shuffles" in way.schedule and way.team == WARP):
+    by_shuffles = way.schedule.get(Combine).by != "tree"
+    if by_shuffles and way.team == WARP:
         return say("join_lanes")
-    how = "join_warps" if "warp shuffles" in way.schedule else "join_tree"
+    how = "join_warps" if by_shuffles else "join_tree"
     return say(how, team=way.team, warp=WARP, warps=way.team // WARP)
 
 

@@ -8,6 +8,7 @@ from math import prod
 
 from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.emission.launch import EmittedKernel
+from musadata.compiler.ir.schedule import Schedule, Split, Vectorise
 from musadata.records import Trace
 from musadata.teacher.grounding.launches import Launch, find_launches
 
@@ -27,7 +28,7 @@ class Way:
     launches: tuple[Launch, Launch] | None
 
     @property
-    def schedule(self) -> str:
+    def schedule(self) -> Schedule:
         return self.emitted.schedule
 
     @property
@@ -48,12 +49,17 @@ class Way:
     @property
     def team(self) -> int:
         """How many threads share the steps of a point; 1 where each point has a thread of its own, or a column."""
-        return 32 if "warp per" in self.schedule else self.block if "block per" in self.schedule else 1
+        return {"warp": 32, "block": self.block}.get(self.schedule.team, 1)
 
     @property
-    def loops(self) -> bool:
-        """Whether as many blocks as the device runs at once go on to further points."""
-        return "grid-stride" in self.schedule
+    def fours(self) -> bool:
+        """Whether a thread moves four neighbours at once."""
+        return self.schedule.find(Vectorise) is not None
+
+    @property
+    def turns(self) -> bool:
+        """Whether squares of elements are read along one axis and written along the other."""
+        return self.schedule.find(Split, "elements") is not None
 
     @property
     def guard(self) -> str:

@@ -408,7 +408,7 @@ def _rounding_of_pieces(analysis: TaskAnalysis) -> str:
         if facts.pieces is None or not isinstance(stage, Reduce) or stage.kind != "sum" or stage.dtype != "float32":
             continue
         steps = math.prod(facts.extents(stage.axes, facts.sizes))
-        if "block per" not in facts.way.schedule or steps % (team := facts.way.team):
+        if facts.way.schedule.team != "block" or steps % (team := facts.way.team):
             continue
         told = {"steps": steps, "team": team, "serial": steps // team, "rounds": team.bit_length() - 1}
         return say("rounding_of_pieces", **told, total=steps // team + team.bit_length() - 1, values=facts.pieces)

@@ -212,7 +212,7 @@ def _of_kernel(facts: KernelFacts) -> list[str]:
     """What goes wrong with the tiles that its schedule has."""
     if facts.kernel.attends:
         return [say("attention_rescaling", kernel=facts.name)]
-    stage, tile, source = next(iter(facts.kernel.reductions), None), facts.way.emitted.tile, facts.way.emitted.source
+    stage, tile, source = next(iter(facts.kernel.reductions), None), facts.way.schedule.tile, facts.way.emitted.source
     if stage is None or tile is None or tile[2] == 1 or any(axis.extent.variables for axis in stage.axes):
         return []
     inner = prod(facts.extents(stage.axes, facts.sizes))
@@ -227,7 +227,7 @@ def _of_kernel(facts: KernelFacts) -> list[str]:
 
 def _of_task(analysis: TaskAnalysis) -> list[str]:
     out = analysis.outputs[0]
-    rows = [facts.shape(facts.writes[0].buffer)[-1:] for facts in analysis.told if "float4" in facts.way.schedule]
+    rows = [facts.shape(facts.writes[0].buffer)[-1:] for facts in analysis.told if facts.way.fours]
     row = next((size for (size,) in filter(None, rows) if size > 1 and size % 4), 0)
     packets = {call.packet for call in analysis.calls}
     wrapped = [match for facts in analysis.told for one in facts.reads if (match := _WRAPPED.search(one.text))]
