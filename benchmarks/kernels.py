@@ -5,8 +5,8 @@
 Counts per repository: rows, rows with an equivalent in PyTorch, tasks that the probe kept, rejects by reason; with
 `--verify`, what the verifier says of the candidates on the emulated backend, at most `--most` of a repository.
 
-The verifier is not strict here: people prepare and finish their kernels' data with PyTorch, which a strict verifier
-refuses unseen. A verdict is what compilation, execution and comparison say; what this backend cannot express is none.
+The policy is `audit`: people prepare and finish their kernels' data with PyTorch, which other policies
+refuse. A verdict is what compilation, execution and comparison say; what this backend cannot express is none.
 """
 
 import argparse
@@ -157,7 +157,7 @@ def judge(
     different = list({kernel.candidate: (kernel, task) for kernel, task in reversed(solved)}.values())[::-1]
     drawn = sorted(Random(SEED).sample(range(len(different)), min(most, len(different))))
     judged = {(case["wrapper"], case["place"], case["equivalent"]) for case in known}
-    config = VerifierConfig(backend=BackendType.EMULATED, input_sets=1, strict=False)
+    config = VerifierConfig(backend=BackendType.EMULATED, input_sets=1, policy="audit")
     with Verifier(config) as verifier:
         for kernel, task in map(different.__getitem__, drawn):
             place = f"{kernel.provenance.path}:{kernel.provenance.lines}"

@@ -7,12 +7,11 @@
 
 CHECKOUT is a work tree or a bare repository; `--gathered` holds its code, which is never committed.
 published_kernels.yaml says what each function computes, and in which draw it is. A kernel is decided if its verdict is
-not of class infra. Each verdict is written as it comes; kernels that `--verdicts` holds are not judged again. With
+not right or wrong. Each verdict is written as it comes; kernels that `--verdicts` holds are not judged again. With
 `--compare` the verdicts of an earlier run on the same kernels are compared, and every difference is named. Kernels are
 judged on the reference's own inputs alone, which are small: no measure set, ten timed calls. A device judges without
-its cross-check. Kernels that break a rule of strict mode, which they were not written for (CUB, or PyTorch's operators
-beside them), are judged once more without it, and their first verdict is kept as `strict`. Where only one of two runs
-has done so, the first verdicts are compared.
+its cross-check. `said` is under the policy `paper`; each verdict also says whether the kernel is right on the declared
+inputs, and which policies accept it.
 """
 
 import argparse
@@ -40,6 +39,7 @@ from musadata.records import ErrorClass, Verdict
 from musadata.rows import content_id
 from musadata.verifier import Verifier
 from musadata.verifier.backend_choice import open_backend
+from musadata.verifier.policies import NAMES, decide, load_policy
 
 _KERNELS = Path(__file__).with_suffix(".yaml")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
@@ -57,7 +57,6 @@ class Published:
     draw: int
     reference: str
     candidate: str
-    strict: bool = True
 
     @property
     def digest(self) -> str:
@@ -118,8 +117,6 @@ def _judge_all(
             return
         entry = {"name": one.name, "digest": one.digest, **_judge(one, verifier)}
         with lock:
-            if one.name in said:
-                entry["strict"] = said[one.name]
             said[one.name] = entry
             print(f"{len(said)}/{len(kernels)} {entry['seconds']:5.1f} s {one.name}: {entry['said']} {entry['rule']}")
             if path:
@@ -127,26 +124,17 @@ def _judge_all(
                 with path.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(entry) + "\n")
 
-    for strict in (True, False):
-        left = [one for one in kernels if _is_left(one, said.get(one.name), strict)]
-        if left and time.monotonic() < until:
-            with _open_verifier(backend, strict) as verifier, ThreadPoolExecutor(workers) as pool:
-                list(pool.map(partial(judge, verifier=verifier), left))
+    left = [one for one in kernels if one.name not in said]
+    with _open_verifier(backend) as verifier, ThreadPoolExecutor(workers) as pool:
+        list(pool.map(partial(judge, verifier=verifier), left))
     return {one.name: said[one.name] for one in kernels if one.name in said}
 
 
-def _is_left(one: Published, said: Said | None, strict: bool) -> bool:
-    """Whether a kernel must still be judged, by the rules of strict mode or without them."""
-    if strict or said is None:
-        return said is None and strict == one.strict
-    return said["said"] == ErrorClass.CHEATING and "strict" not in said
-
-
 @contextmanager
-def _open_verifier(backend: str, strict: bool) -> Iterator[Verifier]:
+def _open_verifier(backend: str) -> Iterator[Verifier]:
     """One whose device judges alone: its cross-check with the emulator would agree with the emulator."""
     alone = lambda config: replace(open_backend(config), crosscheck=False)  # noqa: E731
-    config = VerifierConfig(backend=BackendType(backend), timed_runs=10, strict=strict)
+    config = VerifierConfig(backend=BackendType(backend), timed_runs=10, policy="paper")
     with mock.patch("musadata.verifier.verifier.open_backend", alone), Verifier(config) as verifier:
         yield verifier
 
@@ -188,7 +176,7 @@ def _publish(entry: dict[str, Any], function: str, checkout: Path) -> Published:
     name = ":".join([entry["repository"], entry["files"][0], function, *filter(None, [entry.get("variant")])])
     reference = _write_reference(entry, function)
     candidate = _write_candidate(entry, function, checkout)
-    return Published(name, entry.get("draw", 2), reference, candidate, entry.get("strict", True))
+    return Published(name, entry.get("draw", 2), reference, candidate)
 
 
 def _write_reference(entry: dict[str, Any], function: str) -> str:
@@ -262,6 +250,9 @@ def _describe(verdict: Verdict) -> Said:
         "rule": first.rule if first else "",
         "message": first.message[:600] if first else "",
         "findings": [f"{one.rule} line {one.line}: {one.message[:300]}" for one in verdict.findings[1:4]],
+        "right": verdict.facts.right,
+        "policies": [name for name in NAMES if decide(verdict.facts, load_policy(name)).accepted],
+        "noted": sorted({f"{one.rule}@{one.condition}" for one in verdict.facts.findings}),
     }
 
 
@@ -271,44 +262,42 @@ def _lines(said: dict[str, Said], other: dict[str, Said]) -> list[tuple[str, str
     enough = len(said) >= _LEAST_KERNELS and repositories >= _LEAST_REPOSITORIES
     lines = [("kernels, repositories", goal, f"{len(said)}, {repositories}", enough)]
     for run, verdicts in (("", said), *([(", compared run", other)] if other else [])):
-        each = [verdicts[name]["said"] for name in said if name in verdicts]
-        share = sum(one != ErrorClass.INFRA for one in each) / max(len(each), 1)
-        accused = sum(one == ErrorClass.CHEATING for one in each)
+        each = [verdicts[name] for name in said if name in verdicts]
+        share = sum(one.get("right") is not None for one in each) / max(len(each), 1)
+        accused = sum(one["said"] == ErrorClass.CHEATING for one in each)
         lines += [
             (f"decided{run}", f">= {_LEAST_DECIDED:.0%}", f"{share:.1%} of {len(each)}", share >= _LEAST_DECIDED),
-            (f"accepted{run}", "", str(each.count("accepted")), True),
-            (f"break a rule of strict mode{run}", "", str(sum("strict" in verdicts.get(n, {}) for n in said)), True),
+            (f"right{run}", "", str(sum(one.get("right") is True for one in each)), True),
+            *(
+                (f"accepted under {name}{run}", "", str(sum(name in one.get("policies", ()) for one in each)), True)
+                for name in NAMES
+            ),
             (f"accused of cheating{run}", "0", str(accused), not accused),
         ]
-    pairs = [pair for _, *pair in _pairs(said, other) if ErrorClass.INFRA not in (one["said"] for one in pair)]
+    pairs = [pair for _, *pair in _pairs(said, other) if None not in (one.get("right") for one in pair)]
     if pairs:
-        unlike = [pair for pair in pairs if len({one["said"] == "accepted" for one in pair}) > 1]
-        both = sum(all(one["said"] == "accepted" for one in pair) for pair in pairs)
+        unlike = [pair for pair in pairs if pair[0]["right"] != pair[1]["right"]]
+        both = sum(all(one["right"] for one in pair) for pair in pairs)
         faults = sum(any(one["rule"].startswith(_UNSEEN) for one in pair) for pair in unlike)
         agree = 1 - len(unlike) / len(pairs)
         what = f"{agree:.1%} of {len(pairs)}"
         lines.append(("agree", f">= {_LEAST_AGREEING:.0%}", what, agree >= _LEAST_AGREEING))
-        lines.append(("accepted by both", "", str(both), True))
+        lines.append(("right by both", "", str(both), True))
         lines.append(("differ by a race or address that one run reports", "", f"{faults} of {len(unlike)}", True))
     return lines
 
 
 def _pairs(said: dict[str, Said], other: dict[str, Said]) -> Iterator[tuple[str, Said, Said]]:
-    """What the compared run and this one say of each kernel, in the same mode."""
-    for name, now in said.items():
-        if name in other:
-            earlier = other[name]
-            if ("strict" in earlier) != ("strict" in now):
-                earlier, now = earlier.get("strict", earlier), now.get("strict", now)
-            yield name, earlier, now
+    """What the compared run and this one say of each kernel."""
+    return ((name, other[name], now) for name, now in said.items() if name in other)
 
 
 def _differences(said: dict[str, Said], other: dict[str, Said]) -> list[dict[str, Any]]:
-    """Kernels that one run accepts and the other does not, with both verdicts, undecided ones too."""
+    """Kernels that are right by one run alone, with both verdicts, undecided ones too."""
     return [
         {"name": name, "earlier": earlier, "now": now}
         for name, earlier, now in _pairs(said, other)
-        if (earlier["said"] == "accepted") != (now["said"] == "accepted")
+        if earlier.get("right") != now.get("right")
     ]
 
 

@@ -159,7 +159,8 @@ class VerifierConfig:
         input_sets: randomised input sets for each set of shapes; those with one long size or many elements have one.
         sanitize: check every access of every call, and report all that looks like a mistake, with its line; else only
             the first accesses are checked, for what changes a result or leaves the bounds (emulated backend).
-        strict: allow only allocation, views, copies and casts outside the candidate's own kernels.
+        policy: what is refused of what was found: `strict`, `paper`, `kernelbench`, `audit`, or a YAML file of one's
+            own; docs/policies.md.
         seed: the secret from which the input seeds are drawn.
         timed_runs: calls that are timed, on a device, of the candidate and of the reference: fewer, but ten, once the
             median is certain to 1 %, and up to five times as many until it is.
@@ -172,7 +173,7 @@ class VerifierConfig:
     memory_mb: int = 6144
     input_sets: int = 3
     sanitize: bool = False
-    strict: bool = True
+    policy: str = "strict"
     seed: int = 0
     timed_runs: int = 100
     torch_compile: bool = False

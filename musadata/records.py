@@ -220,7 +220,8 @@ class Annotation:
 
 @dataclass(frozen=True)
 class Finding:
-    """One reason in a verdict, with its evidence. `line` is 1-based in the candidate's source, 0 if unknown."""
+    """One reason in a verdict, with its evidence. `line` is 1-based in the candidate's source, 0 if unknown.
+    `condition`: of the inputs on which it was found, "" where it does not depend on inputs; see `ConditionFact`."""
 
     rule: str
     message: str
@@ -229,6 +230,40 @@ class Finding:
     index: str = ""
     expected: str = ""
     got: str = ""
+    condition: str = ""
+
+
+@dataclass(frozen=True)
+class ConditionFact:
+    """On how many input sets of one kind a candidate is right: "declared" for the task's own shapes and plain values,
+    "shapes" for its other shapes, else the name of a variant of the values, such as "scaled by -3".
+    Sets on which zeros would pass do not count."""
+
+    condition: str
+    passed: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What was measured of a candidate, each apart, whatever a policy makes of it.
+
+    Attributes:
+        compiles: None where no compiler was asked, since running the program would not be safe.
+        runs: whether each call on the declared inputs ends without an exception or a fault; None if it was not run.
+        right: whether it is right on the declared inputs; None if nothing can be said.
+        conditions: how many input sets of each kind it passes.
+        findings: all that speaks against it under some policy, in the order in which verdicts name reasons. What it
+            uses beside its own kernels is among them, with lines.
+        stage: the last stage that was reached.
+    """
+
+    compiles: bool | None = None
+    runs: bool | None = None
+    right: bool | None = None
+    conditions: tuple[ConditionFact, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    stage: VerifyStage = VerifyStage.EXTRACT
 
 
 @dataclass(frozen=True)
@@ -244,7 +279,8 @@ class Timing:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the verifier found. The same task, candidate and settings give the same verdict."""
+    """What the verifier found, and what a policy makes of it. The same task, candidate and settings give the same
+    verdict. `findings` are the reasons for which `policy` refuses the candidate; `facts` are the same under all."""
 
     accepted: bool
     stage: VerifyStage
@@ -265,6 +301,13 @@ class Verdict:
     reward: float
     own_share: float | None = None  # of the device's time, in own kernels; None where it was not measured
     shrunk: str = ""  # what of a reference that came alone was made smaller to be judged
+    policy: str = ""
+    facts: Facts = Facts()
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether nothing is said about the candidate."""
+        return self.error_class is not None and self.error_class.is_undecided
 
 
 @dataclass(frozen=True)
@@ -305,6 +348,8 @@ class Candidate:
     timings: tuple[Timing, ...] = ()  # as in `Verdict`
     algorithm: str = ""  # of its kernels, read from their code: "tiled-matmul + pointwise"
     chosen_because: str = ""  # why it was kept, see `musadata.sampling.diversity`; "" if it was not
+    policy: str = ""  # this and the next as in `Verdict`
+    facts: Facts = Facts()
 
 
 @dataclass(frozen=True)

@@ -33,13 +33,25 @@ class OperatorFamily(StrEnum):
 
 
 class ErrorClass(StrEnum):
-    """Why a candidate was not accepted (MooreEval's five classes)."""
+    """Why a candidate was not accepted: MooreEval's five classes, and two that it counts as cheating and infra."""
 
     COMPILE = "compile"
     RUNTIME = "runtime"
     CORRECTNESS = "correctness"
-    CHEATING = "cheating"
-    INFRA = "infra"
+    CHEATING = "cheating"  # it pretends
+    NOT_ALLOWED = "not_allowed"  # a policy refuses what it uses
+    UNSUPPORTED = "unsupported"  # it cannot be run here
+    INFRA = "infra"  # the task or the machine stands in the way
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether nothing is said about the candidate."""
+        return self in (ErrorClass.UNSUPPORTED, ErrorClass.INFRA)
+
+    @property
+    def is_illegal(self) -> bool:
+        """Whether it is refused for how it computes, not for what."""
+        return self in (ErrorClass.CHEATING, ErrorClass.NOT_ALLOWED)
 
 
 class VerifyStage(StrEnum):

@@ -77,11 +77,13 @@ class RewardsConfig:
     """How the reward function judges answers during training, see `musadata.rewards`. Rows do not depend on these keys.
 
     Attributes:
+        policy: what is refused of what was found, in place of `verifier.policy`; see docs/policies.md.
         at_once: answers that are judged at a time; 0 takes one for every two cores.
         seconds: time that one answer may take; then it has no reward. The limits of `verifier` are reached before.
         batch_seconds: time that all answers of one call may take, those included that wait.
     """
 
+    policy: str = "paper"
     at_once: int = 0
     seconds: float = 300.0
     batch_seconds: float = 1800.0

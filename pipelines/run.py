@@ -11,6 +11,7 @@ from musadata.storage.lock import lock_corpus
 from musadata.teacher import TEACHERS
 from musadata.verifier.backend_choice import check_backend
 from musadata.verifier.compilation.build_cache import remove_half_built
+from musadata.verifier.policies import load_policy
 from pipelines import resources
 from pipelines.estimates import print_estimates
 from pipelines.options import RunOptions
@@ -105,6 +106,7 @@ def _start(options: RunOptions, *, asks: bool) -> None:
     resources.forget_teachers()
     if here:
         remove_half_built()
+    load_policy(options.config.verifier.policy)
     if options.preflight:
         check_disks(options.corpus, here=here)
         if here:

@@ -90,7 +90,7 @@ def test_whole_numbers_may_stand_for_numbers_and_lists_become_tuples(load):
         (SMALL + "sampling: {turns: 4}\n", r"sampling\.turns: is 4, but must be from 1 to 3"),
         (SMALL + "sampling: {early_bonus: [0.1]}\n", r"early_bonus: has 1 numbers, but there are 3 turns"),
         (SMALL + "sampling: {early_bonus: [0.1, 0.2, 0.0]}\n", r"early_bonus: rises, but a later success"),
-        (SMALL + "verifier: {strict: 1}\n", r"verifier\.strict: must be true or false, not 1"),
+        (SMALL + "verifier: {sanitize: 1}\n", r"verifier\.sanitize: must be true or false, not 1"),
         (
             SMALL + "teacher: {kind: openai, model: m, base_url: 'localhost:8000/v1'}\n",
             r"teacher\.base_url: is 'localhost:8000/v1', but must start with http:// or https://",

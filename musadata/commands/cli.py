@@ -23,6 +23,8 @@ class Command:
 COMMANDS = {
     "verify": Command("verify", "judge one candidate against its reference"),
     "verify-batch": Command("verify", "judge a Parquet file of candidates", "add_batch_arguments", "run_batch"),
+    "rejudge": Command("policies", "judge anew under another policy", "add_rejudge_arguments", "run_rejudge"),
+    "policies": Command("policies", "list the policies, and what each refuses"),
     "trace": Command("trace", "show shapes, operators, FLOPs and bytes of a reference"),
     "query": Command("query", "run SQL over a corpus"),
     "show": Command("show", "show rows of a corpus in a readable form"),

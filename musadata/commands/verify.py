@@ -8,14 +8,16 @@ import os
 import re
 import sys
 import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 
 from musadata.config import BackendType, VerifierConfig, out_of_bounds
 from musadata.errors import MusadataError
-from musadata.records import ErrorClass, Verdict
+from musadata.records import Verdict
 from musadata.rows import plain
 from musadata.sandbox import start_ahead
 from musadata.verifier.extract import MAX_CHARACTERS
+from musadata.verifier.policies import NAMES, decide, load_policy
 
 ACCEPTED, REJECTED, UNDECIDED = 0, 1, 2
 _AT_ONCE = 16  # candidates per device
@@ -51,6 +53,9 @@ def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
     names = [kind.value for kind in BackendType]
+    parser.add_argument(
+        "--policy", default="paper", help=f"{', '.join(NAMES)}, or a YAML file; see `musadata policies`"
+    )
     parser.add_argument("--backend", choices=names, default=BackendType.AUTO.value, help="where kernels run")
     parser.add_argument("--sanitize", action="store_true", help="check every access, not the first ones only")
     parser.add_argument("--seed", type=int, default=0, help="the secret that inputs are drawn from")
@@ -66,10 +71,12 @@ def _config(arguments: argparse.Namespace) -> VerifierConfig:
     """What the options ask for.
 
     Raises:
-        MusadataError: a number is out of bounds.
+        MusadataError: a number is out of bounds, or there is no such policy.
     """
+    load_policy(arguments.policy)
     config = VerifierConfig(
         backend=BackendType(arguments.backend),
+        policy=arguments.policy,
         sanitize=arguments.sanitize,
         seed=arguments.seed,
         seconds=arguments.seconds,
@@ -101,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _exit_code(verdict: Verdict) -> int:
     if verdict.accepted:
         return ACCEPTED
-    return UNDECIDED if verdict.error_class is ErrorClass.INFRA else REJECTED
+    return UNDECIDED if verdict.is_undecided else REJECTED
 
 
 def _read_reference(path: Path) -> str:
@@ -144,14 +151,28 @@ def _read(path: Path, most_bytes: int) -> str:
 
 def _render(verdict: Verdict) -> str:
     head = "accepted" if verdict.accepted else f"rejected ({verdict.error_class})"
-    if verdict.error_class is ErrorClass.INFRA:
+    if verdict.is_undecided:
         head = "undecided"
-    lines = [f"{head} at stage {verdict.stage}, backend {verdict.backend}, reward {verdict.reward:g}", verdict.feedback]
+    place = f"at stage {verdict.stage}, policy {verdict.policy}, backend {verdict.backend}, reward {verdict.reward:g}"
+    lines = [f"{head} {place}", verdict.feedback, *_facts(verdict)]
     if verdict.shrunk:
         lines.append(f"judged at smaller sizes: {verdict.shrunk}")
     if verdict.speedup is not None:
         lines.append(f"speedup over eager: {verdict.speedup:.2f}")
     return "\n".join(lines)
+
+
+def _facts(verdict: Verdict) -> Iterator[str]:
+    """What other policies say, and what was seen beside the reasons."""
+    right = verdict.facts.right
+    if right is not None:
+        yield f"on the declared inputs: {'right' if right else 'wrong'}"
+    accepting = [name for name in NAMES if decide(verdict.facts, load_policy(name)).accepted]
+    yield f"accepted under: {', '.join(accepting) or 'no policy'}"
+    refused = {(one.rule, one.line) for one in verdict.findings}
+    for finding in verdict.facts.findings:
+        if (finding.rule, finding.line) not in refused:
+            yield f"noted: {finding.rule}{f', line {finding.line}' if finding.line else ''}: {finding.message}"
 
 
 def run_batch(arguments: argparse.Namespace) -> int:
@@ -160,6 +181,7 @@ def run_batch(arguments: argparse.Namespace) -> int:
     from musadata.verifier.backend_choice import open_backend
     from musadata.verifier.backends.cuda.cuda_backend import visible_devices
     from musadata.verifier.batch import Batch, judge_batch, parse_devices
+    from musadata.verifier.summary import render
 
     devices = parse_devices(arguments.devices)
     if not devices:
@@ -178,5 +200,7 @@ def run_batch(arguments: argparse.Namespace) -> int:
     batch = Batch(arguments.candidates, arguments.output, config, at_once, devices)
     verdicts = judge_batch(batch)
     accepted = sum(verdict.accepted for verdict in verdicts)
-    print(f"{accepted} of {len(verdicts)} accepted; verdicts in {arguments.output}", file=sys.stderr)
+    print(render(verdicts))
+    said = f"{accepted} of {len(verdicts)} accepted under the policy {config.policy}; verdicts in {arguments.output}"
+    print(said, file=sys.stderr)
     return 0

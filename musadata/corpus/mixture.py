@@ -29,7 +29,7 @@ Weights = Mapping[tuple[str, str], float]  # by family, "" where a dataset has n
 _MEASURED = """
     SELECT tasks.operator_family, count(*), count(*) FILTER (WHERE accepted)
     FROM candidates JOIN tasks USING (task_id)
-    WHERE turn = 1 AND fault = '' AND teacher <> 'human' AND error_class IS DISTINCT FROM 'infra'
+    WHERE turn = 1 AND fault = '' AND teacher <> 'human' AND coalesce(error_class, '') NOT IN ('infra', 'unsupported')
     GROUP BY 1 ORDER BY 1
 """
 

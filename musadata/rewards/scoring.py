@@ -10,14 +10,14 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Self
 
 from musadata.config import SamplingConfig, VerifierConfig
 from musadata.corpus.views import shape_sets_of, task_of
 from musadata.errors import MusadataError, Outage, short_trace
-from musadata.records import ErrorClass, InputSpec, Task, Verdict
+from musadata.records import InputSpec, Task, Verdict
 from musadata.training_config import RewardsConfig
 from musadata.verifier import Verifier
 from musadata.verifier.reward import RewardParts, reward_parts
@@ -70,7 +70,7 @@ class RewardFunction:
         sampling: SamplingConfig = SamplingConfig(),  # noqa: B008
         limits: RewardsConfig = RewardsConfig(),  # noqa: B008
     ):
-        self._config, self._sampling, self._limits = verifier, sampling, limits
+        self._config, self._sampling, self._limits = replace(verifier, policy=limits.policy), sampling, limits
         at_once = limits.at_once or max(1, len(os.sched_getaffinity(0)) // 2)
         self._threads = ThreadPoolExecutor(at_once, "reward")
         self._lock = threading.Lock()
@@ -146,7 +146,7 @@ class RewardFunction:
         return Score(None, why=why)
 
     def _score(self, verdict: Verdict) -> Score:
-        if verdict.error_class is ErrorClass.INFRA:
+        if verdict.is_undecided:
             return Score(None, verdict=verdict, why=verdict.feedback)
         parts = reward_parts(verdict.error_class, verdict.test_share, verdict.speedup, self._sampling)
         return Score(parts.total, parts, verdict)

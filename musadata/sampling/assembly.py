@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from musadata.config import SamplingConfig
-from musadata.records import SCHEMA_VERSION, Candidate, ErrorClass, Message, Reject, Task, Trajectory, Turn
+from musadata.records import SCHEMA_VERSION, Candidate, Message, Reject, Task, Trajectory, Turn
 from musadata.rows import content_id
 from musadata.sampling.diversity import choose_diverse
 from musadata.sampling.returns import trajectory_return
@@ -128,6 +128,8 @@ def _candidate(task: Task, attempt: Attempt, parent_id: str, teacher: str, confi
         reward_speed=parts.speed,
         **answer.provenance(),
         timings=verdict.timings,
+        policy=verdict.policy,
+        facts=verdict.facts,
     )
 
 
@@ -137,7 +139,7 @@ def _trajectory(
     last = conversation[-1]
     success = last.verdict.accepted
     rewards = tuple(candidate.reward for candidate in chain)
-    judged = [None if one.error_class is ErrorClass.INFRA else one.reward for one in chain]
+    judged = [None if one.error_class and one.error_class.is_undecided else one.reward for one in chain]
     return Trajectory(
         trajectory_id=content_id("trajectory", [candidate.candidate_id for candidate in chain]),
         schema_version=SCHEMA_VERSION,

@@ -24,10 +24,8 @@ class PassRate:
         return self.passed / self.samples if self.samples else None
 
     def at(self, k: int) -> float | None:
-        """pass@k. None where there are fewer than k samples, unless all of them passed: sampling ends early then."""
-        if not self.samples or (k > self.samples and self.passed < self.samples):
-            return None
-        return pass_at_k(max(k, self.samples), self.passed if k <= self.samples else k, k)
+        """pass@k; None where there are fewer than k samples."""
+        return pass_at_k(self.samples, self.passed, k) if 1 <= k <= self.samples else None
 
     @property
     def curve(self) -> tuple[float, ...]:
@@ -48,7 +46,7 @@ def pass_at_k(samples: int, passed: int, k: int) -> float:
 
 def is_sample(turn: int, fault: str, teacher: str, error_class: str | None) -> bool:
     """Whether a candidate counts."""
-    return turn == 1 and not fault and teacher != HUMAN and error_class != ErrorClass.INFRA
+    return turn == 1 and not fault and teacher != HUMAN and not (error_class and ErrorClass(error_class).is_undecided)
 
 
 def measure_pass_rate(candidates: Iterable[Candidate]) -> PassRate:
@@ -58,9 +56,14 @@ def measure_pass_rate(candidates: Iterable[Candidate]) -> PassRate:
 
 
 def average_rates(rates: Sequence[PassRate], ks: Sequence[int]) -> dict[str, object]:
-    """Means over tasks: {"tasks", "samples", "passed", "avg_at_k", "pass_at_k": {k: mean over tasks that have it}}."""
+    """Means over tasks: {"tasks", "samples", "passed", "avg_at_k", "pass_at_k": {k: mean}}.
+
+    pass@k is absent unless each task has k samples: sampling ends early where tasks are easy, so a mean over the others
+    alone would be too low, and one that takes the easy ones for passed too high.
+    """
     found = [rate for rate in rates if rate.samples]
-    curve = {k: [one for rate in found if (one := rate.at(k)) is not None] for k in ks}
+    least = min((rate.samples for rate in found), default=0)
+    curve = {k: [pass_at_k(rate.samples, rate.passed, k) for rate in found] for k in ks if k <= least}
     return {
         "tasks": len(found),
         "samples": sum(rate.samples for rate in found),

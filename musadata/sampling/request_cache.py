@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii as _quoted
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from musadata.teacher.protocol import (
     Teacher,
     namer,
 )
+from musadata.verifier.policies import apply_policy, load_policy
 from musadata.verifier.protocol.unit_tests import UnitTestRun
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class RequestCache:
             known = self.verdicts.get(self._verdict_key(config, task, annotation, answer))
             if known is None:
                 raise NotKnownYet
-            return restore(Verdict, known)
+            return _under_policy(restore(Verdict, known), config.policy)
 
         return judge
 
@@ -159,7 +160,7 @@ class RequestCache:
             key = self._verdict_key(config, task, annotation, answer)
             known = self.verdicts.get(key)
             if known is not None:
-                return restore(Verdict, known)
+                return _under_policy(restore(Verdict, known), config.policy)
             verdict = verifier.verify(task, answer.text, [trace.inputs for trace in annotation.traces])
             self.verdicts.put(key, plain(verdict))
             return verdict
@@ -193,7 +194,14 @@ class RequestCache:
     def _verdict_key(self, config: VerifierConfig, task: Task, annotation: Annotation, answer: Answer) -> str:
         shape_sets = [trace.inputs for trace in annotation.traces]
         program = _program(answer)
-        return content_id("verdict", self.verifier_version, config, task.task_id, task.reference, shape_sets, program)
+        judged = replace(config, policy="")  # facts do not depend on it
+        return content_id("verdict", self.verifier_version, judged, task.task_id, task.reference, shape_sets, program)
+
+
+def _under_policy(verdict: Verdict, policy: str) -> Verdict:
+    """A verdict that was kept, as this policy gives it."""
+    wanted = load_policy(policy)
+    return verdict if verdict.policy == wanted.name else apply_policy(verdict, wanted)
 
 
 @lru_cache(maxsize=64)

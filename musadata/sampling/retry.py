@@ -37,7 +37,7 @@ def find_failure(task: Task, annotation: Annotation, conversations: Sequence[Con
     attempts = [attempt for conversation in conversations for attempt in conversation]
     if any(attempt.verdict.accepted for attempt in attempts):
         return None
-    judged = [one for one in attempts if one.verdict.error_class is not ErrorClass.INFRA]
+    judged = [one for one in attempts if not one.verdict.is_undecided]
     return Failure(task, annotation, max(judged, key=_progress)) if judged else None
 
 
@@ -78,7 +78,7 @@ class RetryBuffer:
         """What came of a retry: the failure leaves if it was solved or tried often enough, or else waits again, with
         the answer that got furthest. A retry that could not be judged does not count."""
         self._waiting.remove(failure)
-        new = [one for one in attempts[1:] if one.verdict.error_class is not ErrorClass.INFRA]
+        new = [one for one in attempts[1:] if not one.verdict.is_undecided]
         best = max(reversed([failure.attempt, *new]), key=_progress)  # of equal ones the latest
         tried = replace(failure, attempt=best, tries=failure.tries + bool(new))
         if attempts[-1].verdict.accepted:

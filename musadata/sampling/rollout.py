@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from musadata.records import Annotation, ErrorClass, ReasoningStep, Task, Verdict
+from musadata.records import Annotation, ReasoningStep, Task, Verdict
 from musadata.teacher.prompts import render_generation, render_repair
 from musadata.teacher.protocol import Answer, Request, RequestFailed, RequestKind
 from musadata.training_rows import ChatMessage
@@ -112,7 +112,7 @@ def _go_on(
             request = replace(request, messages=question, reasoning=answer.reasoning)
         verdict = judge(task, annotation, answer)
         attempts.append(Attempt(request, answer, verdict))
-        if verdict.accepted or verdict.error_class is ErrorClass.INFRA:  # nothing was said that could be repaired
+        if verdict.accepted or verdict.is_undecided:  # nothing was said that could be repaired
             break
         messages = repair_prompt(attempts[-1])
     return attempts

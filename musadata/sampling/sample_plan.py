@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from musadata.asking_config import TeacherType
 from musadata.config import Config
-from musadata.records import ErrorClass
 from musadata.sampling.rollout import Attempt
 from musadata.sampling.structure import describe_structure, is_near_identical
 from musadata.verifier.extract import extract
@@ -57,7 +56,7 @@ class SamplePlan:
             return self.agree or self.samples
         if asked < self.samples:
             return asked if _agree(firsts) else self.samples
-        decided = [one for one in firsts if one and one.verdict.error_class is not ErrorClass.INFRA]
+        decided = [one for one in firsts if one and not one.verdict.is_undecided]
         passed = sum(one.verdict.accepted for one in decided)
         if asked < self.most and decided and passed < self.few * len(decided):
             return min(self.most, 2 * asked)

@@ -22,5 +22,7 @@ def describe_fault(name: str) -> FaultWords | None:
 
 @cache
 def _words() -> dict[str, FaultWords]:
-    table = yaml.safe_load((Path(__file__).parents[1] / "compiler" / "faults" / "kinds.yaml").read_text(encoding="utf-8"))
+    table = yaml.safe_load(
+        (Path(__file__).parents[1] / "compiler" / "faults" / "kinds.yaml").read_text(encoding="utf-8")
+    )
     return {name: FaultWords(entry["review"], entry["mend"]) for name, entry in table.items()}

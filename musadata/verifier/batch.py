@@ -25,12 +25,13 @@ import pyarrow.parquet as pq
 
 from musadata.config import VerifierConfig
 from musadata.errors import MusadataError, Outage
-from musadata.records import ErrorClass, InputSpec, Task, Verdict
+from musadata.records import InputSpec, Task, Verdict
 from musadata.rows import content_id, plain, restore
 from musadata.schema import arrow_schema
 from musadata.storage.journal import Journal
 from musadata.verifier.backend_choice import open_backend
 from musadata.verifier.compilation.build_cache import hash_of
+from musadata.verifier.policies import apply_policy, load_policy
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.shared_interpreter import shared_interpreter
 from musadata.verifier.task_from_reference import LoneReference, given_task
@@ -70,7 +71,9 @@ def judge_batch(batch: Batch, say: Callable[[str], None] = lambda text: print(te
     table, rows = _read(batch.candidates)
     _require_file(batch.output)
     identity = _identity(batch)
-    keys = [content_id("verdict", identity, batch.config, row) for row in rows]
+    policy = load_policy(batch.config.policy)
+    judged = replace(batch.config, policy="")  # facts do not depend on it
+    keys = [content_id("verdict", identity, judged, row) for row in rows]
     with Journal(batch.output.with_name(batch.output.name + ".journal"), "verdicts") as journal:
         missing = {key: row for key, row in zip(keys, rows, strict=True) if key not in journal}
         known = sum(key in journal for key in keys)
@@ -88,8 +91,8 @@ def judge_batch(batch: Batch, say: Callable[[str], None] = lambda text: print(te
             if outages:
                 text = f"{len(outages)} candidates are not judged ({outages[0]})"
                 raise Outage(text, where="verify-batch", remedy="run the same command again: the others are kept")
-        verdicts = [restore(Verdict, journal.get(key) or {}) for key in keys]
-    _write(table, verdicts, batch.output)
+        verdicts = [apply_policy(restore(Verdict, journal.get(key) or {}), policy) for key in keys]
+    replace_verdicts(table, verdicts, batch.output)
     return verdicts
 
 
@@ -143,8 +146,8 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _write(table: pa.Table, verdicts: Sequence[Verdict], output: Path) -> None:
-    """The whole file or none."""
+def replace_verdicts(table: pa.Table, verdicts: Sequence[Verdict], output: Path) -> None:
+    """Write rows with their verdicts: the whole file or none."""
     column = pa.array([plain(verdict) for verdict in verdicts], pa.struct(list(arrow_schema(Verdict))))
     if "verdict" in table.column_names:
         table = table.drop_columns(["verdict"])
@@ -167,7 +170,7 @@ class _Progress:
         self._start = self._last = time.monotonic()
 
     def count(self, verdict: Verdict) -> None:
-        undecided = verdict.error_class is ErrorClass.INFRA
+        undecided = verdict.is_undecided
         self._counts["accepted" if verdict.accepted else "undecided" if undecided else "rejected"] += 1
         done, now = sum(self._counts.values()), time.monotonic()
         if now - self._last >= _PROGRESS_SECONDS or done == self._total:

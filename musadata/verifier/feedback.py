@@ -12,7 +12,9 @@ _OPENINGS = {
     ErrorClass.COMPILE: "The answer does not compile.",
     ErrorClass.RUNTIME: "The candidate compiles, but fails when it runs.",
     ErrorClass.CORRECTNESS: "The candidate compiles and runs, but its results are not right.",
-    ErrorClass.CHEATING: "The candidate breaks the rules: the work must be done by your own CUDA kernels.",
+    ErrorClass.CHEATING: "The candidate pretends to compute: its results must come from kernels of its own.",
+    ErrorClass.NOT_ALLOWED: "The candidate uses what is not allowed here: your own CUDA kernels must do the work.",
+    ErrorClass.UNSUPPORTED: "The candidate needs what cannot be run here. That says nothing about its results.",
     ErrorClass.INFRA: "The verifier could not judge the candidate. That is not the candidate's fault.",
 }
 

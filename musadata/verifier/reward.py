@@ -36,8 +36,8 @@ def reward_parts(
     speedup: float | None = None,
     sampling: SamplingConfig = SamplingConfig(),  # noqa: B008 (frozen)
 ) -> RewardParts:
-    """The parts of a verdict's reward; an infra verdict says nothing about the candidate and has none: all are 0."""
-    if error_class is ErrorClass.INFRA:
+    """The parts of a verdict's reward; an undecided one says nothing about the candidate and has none: all are 0."""
+    if error_class is not None and error_class.is_undecided:
         return RewardParts()
     if error_class is None:
         gained = max((speedup or 1.0) - 1.0, 0.0)

@@ -4,25 +4,24 @@ import importlib.metadata
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, lru_cache, partial
 from typing import Self
 
 from musadata.config import VerifierConfig
 from musadata.errors import MusadataError
-from musadata.records import ErrorClass, Finding, InputSpec, Task, Verdict, VerifyStage
+from musadata.records import Finding, InputSpec, Task, Verdict, VerifyStage
 from musadata.rows import content_id
 from musadata.sandbox import Sandbox
 from musadata.verifier.backend_choice import open_backend
 from musadata.verifier.backends.protocol import Backend
 from musadata.verifier.compilation.shared_compile import SharedCompile
 from musadata.verifier.extract import extract
-from musadata.verifier.feedback import write_feedback
+from musadata.verifier.policies import apply_policy, load_policy
 from musadata.verifier.protocol.access_counts import CountedCall
 from musadata.verifier.protocol.entry_points import IMPORT_CANDIDATE, RUN_REFERENCE, module_of
 from musadata.verifier.protocol.message_encoding import serve_candidate
 from musadata.verifier.protocol.unit_tests import UnitTestRun
-from musadata.verifier.reward import reward
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.native.called_functions import named_in
 from musadata.verifier.rules.python.legality import check_legality
@@ -33,25 +32,17 @@ from musadata.verifier.task_from_reference import (
     describe_sizes,
     read_reference,
 )
-from musadata.verifier.trusted.candidate_run import execute
+from musadata.verifier.trusted.candidate_run import Program, execute
 from musadata.verifier.trusted.candidate_session import Compilations
 from musadata.verifier.trusted.counting_run import run_counted
 from musadata.verifier.trusted.expectation import BadReference
-from musadata.verifier.trusted.judge import Judgement, rejected
+from musadata.verifier.trusted.judge import Judgement, stopped
 from musadata.verifier.trusted.plan import SEED_POLICY, Exercise, MeasureSet, collect_shapes
 from musadata.verifier.trusted.unit_test_run import run_unit_test
 from musadata.verifier.trusted.verifier_resources import Resources, open_resources
 
 _REMEMBERED = 64  # candidates, and references that came alone: finding smaller sizes takes a second
 REFERENCE_PRELOAD = (*PRELOAD, module_of(RUN_REFERENCE))  # what a sandbox for references should import once
-
-
-@dataclass(frozen=True)
-class _Program:
-    """A candidate that may be compiled: as it was written, and as the backend's device needs it."""
-
-    source: str
-    ported: str
 
 
 class Verifier:
@@ -72,6 +63,7 @@ class Verifier:
         reads_many: bool = False,
     ):
         self._config = config
+        self._policy = load_policy(config.policy)
         self._shared = references
         self._preload = (*REFERENCE_PRELOAD, *(PRELOAD_FOR_MANY if reads_many else ()))
         self._read = lru_cache(_REMEMBERED)(self._read_anew)
@@ -133,7 +125,7 @@ class Verifier:
         own = replace(small, checked=(lone.measure,))
         has_own = measure is not None and self._opened.baselines is not None
         if not lone.forms and not has_own:
-            return self._verdict(rejected(rules.REFERENCE_TOO_LARGE.finding(lone.reason)))
+            return self.give_up(rules.REFERENCE_TOO_LARGE.finding(lone.reason))
         written = lone.written_sizes(candidate)
         judgements: list[Judgement] = []
         for task, shrunk in zip(lone.forms, lone.shrunk, strict=True):
@@ -149,7 +141,7 @@ class Verifier:
         judgement, sizes = judgements[0], describe_sizes(lone.shrunk[0])
         if written:
             number, line, name = written[0]
-            judgement = rejected(rules.REFERENCE_SHRUNK.finding(number, name, sizes, line=line))
+            judgement = stopped(rules.REFERENCE_SHRUNK.finding(number, name, sizes, line=line))
         return replace(self._verdict(judgement), shrunk=sizes)
 
     def _judge(self, exercise: Exercise, candidate: str) -> Judgement:
@@ -158,12 +150,12 @@ class Verifier:
         if isinstance(program, Judgement):
             return program
         try:
-            return execute(self._opened, exercise, program.source, program.ported)
+            return execute(self._opened, exercise, program)
         except BadReference as error:
-            return rejected(rules.REFERENCE_FAILS.worded(str(error)))
+            return stopped(rules.REFERENCE_FAILS.worded(str(error)))
 
-    def _check(self, candidate: str) -> _Program | Judgement:
-        """The stages that only read: extract and legality. What passes is compiled ahead.
+    def _check(self, candidate: str) -> Program | Judgement:
+        """The stages that only read: extract and legality. What may be run is compiled ahead.
 
         One candidate after the other, since only one thread has the interpreter: of many that are read side by side
         all would be ready late, and the compilers would wait.
@@ -171,14 +163,14 @@ class Verifier:
         with self._checking:
             return self._checked(candidate)
 
-    def _check_anew(self, candidate: str) -> _Program | Judgement:
+    def _check_anew(self, candidate: str) -> Program | Judgement:
         extraction = extract(candidate)
         if extraction.finding:
-            return rejected(extraction.finding)
-        findings = check_legality(extraction.source, self._config.strict)
-        if findings:
-            return rejected(*findings)
-        program = _Program(extraction.source, self._opened.backend.port(extraction.source))
+            return stopped(extraction.finding)
+        findings = check_legality(extraction.source)
+        if any(rules.RULES[finding.rule].unsafe for finding in findings):
+            return stopped(*findings)
+        program = Program(extraction.source, self._opened.backend.port(extraction.source), findings)
         self._opened.compile_ahead(program.source, program.ported)
         return program
 
@@ -191,7 +183,7 @@ class Verifier:
         if isinstance(program, Judgement):
             return program
         backend = self._opened.backend
-        compilations = Compilations(backend, self._config.strict, named_in(program.source))
+        compilations = Compilations(backend, named_in(program.source))
         outcome = self._opened.candidates.call(
             IMPORT_CANDIDATE,
             program.ported,
@@ -241,17 +233,15 @@ class Verifier:
 
     def give_up(self, finding: Finding) -> Verdict:
         """The verdict that says nothing about a candidate, and why."""
-        return self._verdict(rejected(finding))
+        return self._verdict(stopped(finding))
 
     def _verdict(self, judgement: Judgement) -> Verdict:
-        return _make_verdict(judgement, self._opened.backend)
+        return apply_policy(_make_verdict(judgement, self._opened.backend), self._policy)
 
 
 def _fails_at_size(judgement: Judgement) -> bool:
     """Whether it may be the size of the proof sets at which a candidate fails."""
-    return judgement.error_class in (ErrorClass.RUNTIME, ErrorClass.CORRECTNESS) and (
-        judgement.stage is not VerifyStage.TIME
-    )
+    return judgement.facts.right is False and judgement.stage is not VerifyStage.TIME
 
 
 def _measure_set(task: Task) -> MeasureSet | None:
@@ -259,16 +249,16 @@ def _measure_set(task: Task) -> MeasureSet | None:
 
 
 def _make_verdict(judgement: Judgement, backend: Backend) -> Verdict:
-    share, error_class = judgement.test_share, judgement.error_class
+    """The facts; no policy has seen them yet."""
     medians = {timing.name: timing.median_ms for timing in judgement.timings}
     speedup = medians["eager"] / medians["candidate"] if {"eager", "candidate"} <= set(medians) else None
     return Verdict(
-        accepted=error_class is None,
+        accepted=False,
         stage=judgement.stage,
-        error_class=error_class,
-        test_share=share,
-        findings=judgement.findings,
-        feedback=write_feedback(error_class, share, judgement.findings),
+        error_class=None,
+        test_share=0.0,
+        findings=(),
+        feedback="",
         backend=backend.name,
         device=backend.device,
         driver=backend.driver,
@@ -279,8 +269,9 @@ def _make_verdict(judgement: Judgement, backend: Backend) -> Verdict:
         kernels=judgement.kernels,
         timings=judgement.timings,
         speedup=speedup,
-        reward=reward(error_class, share, speedup),
+        reward=0.0,
         own_share=judgement.own_share,
+        facts=judgement.facts,
     )
 
 

@@ -85,5 +85,5 @@ for call in ("print(x)", "self.note(x)"):
     source = f"class ModelNew:\\n    def forward(self, x):\\n        {call}\\n        return extension.run(x)\\n"
     print([(f.line, f.message, RULES[f.rule].error_class.value) for f in check_legality(source) if "print" in f.rule])
 """
-    found = "[(3, 'The forward calls print, which writes to the terminal.', 'cheating')]"
+    found = "[(3, 'The forward calls print, which writes to the terminal.', 'not_allowed')]"
     assert run(program) == f"{found}\n[]\n"

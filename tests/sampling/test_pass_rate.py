@@ -42,7 +42,7 @@ def test_what_few_samples_cannot_tell_is_left_out_of_a_mean():
         "samples": 14,
         "passed": 9,
         "avg_at_k": 0.6667,
-        "pass_at_k": {"1": 0.6667, "8": 1.0, "16": 1.0},
+        "pass_at_k": {"1": 0.6667},
     }
     assert average_rates([], (1,)) == {"tasks": 0, "samples": 0, "passed": 0, "avg_at_k": None, "pass_at_k": {}}
 

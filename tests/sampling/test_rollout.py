@@ -54,6 +54,7 @@ VERDICT = Verdict(
     timings=(),
     speedup=None,
     reward=1.0,
+    policy="strict",
 )
 WRONG = dataclasses.replace(
     VERDICT, accepted=False, error_class=ErrorClass.CORRECTNESS, reward=-1.0, feedback="row 3 is wrong"

@@ -59,7 +59,7 @@ def test_the_reference_by_another_name_is_a_cheat(verifier, relu_task):
     inherited = f"{REFERENCE}\n\nclass ModelNew(Model):\n    pass\n"
     for program in (renamed, inherited):
         verdict = verifier.verify(relu_task, fenced(program))
-        assert (verdict.error_class, verdict.reward) == (ErrorClass.CHEATING, -1.0)
+        assert verdict.error_class is not None and verdict.error_class.is_illegal and verdict.reward == -1.0
 
 
 @pytest.mark.parametrize(("program", "right"), [(RELU, True), (WRONG, False)])

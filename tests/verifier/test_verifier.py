@@ -48,8 +48,10 @@ def test_verdict_holds_nothing_that_differs_between_machines(verifier, relu_task
     ("old", "new", "stage", "error_class", "rule"),
     [
         ("class ModelNew", "class Other", VerifyStage.EXTRACT, ErrorClass.COMPILE, "extract.no_code"),
-        ("return ext.relu(x)", "return torch.relu(x)", VerifyStage.LEGALITY, ErrorClass.CHEATING, "legality.compute"),
-        ("auto y = torch::empty_like(dense);", "auto y = at::relu(dense);", VerifyStage.LEGALITY, ErrorClass.CHEATING,
+        ("return ext.relu(x)", "return torch.relu(x)", VerifyStage.LEGALITY, ErrorClass.NOT_ALLOWED,
+         "legality.compute"),
+        ("auto y = torch::empty_like(dense);", "auto y = at::relu(dense);", VerifyStage.LEGALITY,
+         ErrorClass.NOT_ALLOWED,
          "legality.aten"),
         ("return y;", "return y", VerifyStage.COMPILE, ErrorClass.COMPILE, "compile.error"),
         ("if (i < n) ", "", VerifyStage.EXECUTE, ErrorClass.RUNTIME, "device.illegal_access"),
@@ -66,7 +68,8 @@ def test_verdict_holds_nothing_that_differs_between_machines(verifier, relu_task
          "correctness.shape"),
         ("auto dense = x.contiguous();", "auto dense = x.view({-1});", VerifyStage.COMPARE, ErrorClass.CORRECTNESS,
          "correctness.shape"),
-        ("return ext.relu(x)", "return ext.relu(x) + 0", VerifyStage.PROFILE, ErrorClass.CHEATING, "runtime.operator"),
+        ("return ext.relu(x)", "return ext.relu(x) + 0", VerifyStage.PROFILE, ErrorClass.NOT_ALLOWED,
+         "runtime.operator"),
     ],
 )  # fmt: skip
 def test_each_failure_has_its_stage_class_and_rule(verifier, relu_task, relu, old, new, stage, error_class, rule):
@@ -93,7 +96,7 @@ def test_hidden_shapes_are_judged_too(verifier, relu_task, relu):
     assert verifier.verify(relu_task, keyed).accepted
     verdict = verifier.verify(relu_task, keyed, [hidden])
     assert 0 < verdict.test_share < 1
-    assert "Only with set of input shapes 2" in verdict.feedback
+    assert "Only with other shapes than the first" in verdict.feedback
     assert verdict.reward == pytest.approx(-0.5 + 0.5 * verdict.test_share)
 
 
@@ -274,7 +277,7 @@ def test_result_that_is_one_number_for_all_inputs_is_decided_by_it(verifier, rel
 def test_compiler_bomb_is_contained(verifier, relu_task, relu, bomb):
     source = relu.replace("#include <torch/extension.h>", "#include <torch/extension.h>\n" + bomb)
     verdict, _ = judge(verifier, relu_task, source)
-    assert verdict.error_class in (ErrorClass.COMPILE, ErrorClass.CHEATING)
+    assert verdict.error_class in (ErrorClass.COMPILE, ErrorClass.NOT_ALLOWED)
     assert verifier.verify(relu_task, relu).accepted
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from musadata.corpus.views.answers import Sampled
 from musadata.corpus.views.changes import Change, Line, list_changes, name_place
 from musadata.corpus.views.wording import as_sentence, choose
-from musadata.records import Candidate, ErrorClass
+from musadata.records import Candidate
 from musadata.teacher.fault_words import FaultWords, describe_fault
 
 _MOST_CHANGES = 2  # more of them are another program, which says nothing of the fault
@@ -58,7 +58,7 @@ def _only_imports(change: Change) -> bool:
 
 def _is_small(step: Step) -> bool:
     lines = sum(len(change.old) + len(change.new) for change in step.changes)
-    judged = step.candidate.error_class not in (None, ErrorClass.INFRA)
+    judged = step.candidate.error_class is not None and not step.candidate.error_class.is_undecided
     return judged and 0 < len(step.changes) <= _MOST_CHANGES and lines <= _MOST_LINES
 
 

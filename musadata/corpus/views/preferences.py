@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from musadata.corpus.views.answers import Prompt, Sampled, list_conversations
 from musadata.corpus.views.changes import list_changes
 from musadata.corpus.views.measured import is_faster, timing_of
-from musadata.records import SCHEMA_VERSION, Annotation, Candidate, ErrorClass, Task, Trajectory
+from musadata.records import SCHEMA_VERSION, Annotation, Candidate, Task, Trajectory
 from musadata.rows import content_id
 from musadata.sampling.structure import describe_structure
 from musadata.teacher.prompts import quote_answers
@@ -50,7 +50,7 @@ def _right_pairs(asked: Sequence[Sampled], mended: dict[str, str]) -> Iterator[_
     for worse in asked if accepted else ():
         if not _is_bad(worse.candidate):
             continue
-        cheats = worse.candidate.error_class is ErrorClass.CHEATING
+        cheats = worse.candidate.error_class is not None and worse.candidate.error_class.is_illegal
         for better in accepted:
             is_mended = mended.get(worse.candidate.candidate_id) == better.candidate.source
             if cheats or is_mended or not _is_poorer(better.candidate, worse.candidate):
@@ -59,7 +59,7 @@ def _right_pairs(asked: Sequence[Sampled], mended: dict[str, str]) -> Iterator[_
 
 
 def _is_bad(candidate: Candidate) -> bool:
-    return not candidate.accepted and candidate.error_class not in (None, ErrorClass.INFRA)
+    return not candidate.accepted and candidate.error_class is not None and not candidate.error_class.is_undecided
 
 
 def _is_poorer(better: Candidate, worse: Candidate) -> bool:

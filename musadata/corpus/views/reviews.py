@@ -68,9 +68,14 @@ def _reject(chain: Sequence[Step]) -> str:
     return "\n\n".join(parts)
 
 
+def _is_told_by_others(error_class: ErrorClass | None) -> bool:
+    """Whether a compiler or a rule says what is wrong."""
+    return error_class is not None and (error_class is ErrorClass.COMPILE or error_class.is_illegal)
+
+
 def _accept(chain: Sequence[Step]) -> str:
     """The verdict, the place that the wrong program has otherwise, and what makes each kernel right besides."""
-    told = [step for step in chain if step.candidate.error_class not in (ErrorClass.COMPILE, ErrorClass.CHEATING)]
+    told = [step for step in chain if not _is_told_by_others(step.candidate.error_class)]
     parts = ["Verdict: right", *map(_hinge, told)]
     right = chain[-1].mended
     points = draw_points(right.source, right.candidate_id, 1 if told else _POINTS, "".join(parts))

@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from musadata.corpus.views.wording import after_comma
-from musadata.records import Candidate, ErrorClass, Finding
+from musadata.records import Candidate, Finding
 
 _KERNEL = re.compile(r"\bkernel (\w+)")
 _ACCESS = re.compile(r"\ba (read|write) (?:of|past)\b")
@@ -31,7 +31,7 @@ def describe_symptom(candidate: Candidate) -> str:
         said = _first_sentence(finding.message)
         if finding.rule.startswith("interface."):
             return f"It compiles. {said}"
-        if candidate.error_class is not ErrorClass.CHEATING:
+        if candidate.error_class is None or not candidate.error_class.is_illegal:
             return f"It compiles and runs. {said}"
         word = said.split(maxsplit=1)[0]  # "An", but not "PyTorch"
         return f"It breaks the rules: {after_comma(said) if word == word.capitalize() else said}"

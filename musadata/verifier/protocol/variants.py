@@ -30,6 +30,9 @@ _LONG = 8  # shorter dimensions have no border, as most of them would be border
 _OFFSETS = {"float64": 100.0, "float32": 100.0, "float16": 8.0, "bfloat16": 8.0}
 
 
+DECLARED, SHAPES, STRIDED = "declared", "shapes", "strided"  # see `records.ConditionFact`
+
+
 @dataclass(frozen=True)
 class InputSet:
     """One draw of inputs: which set of shapes, which variant, which seed."""
@@ -37,6 +40,13 @@ class InputSet:
     shape: int
     variant: str
     seed: int
+
+
+def condition_of(plan: InputSet) -> str:
+    """The condition that an input set shows; see `records.ConditionFact`."""
+    if plan.shape:
+        return SHAPES
+    return DECLARED if plan.variant == PLAIN else plan.variant
 
 
 def plan_variants(shape: int, count: int) -> list[str]:

@@ -28,6 +28,14 @@ _STAGES = {
     "row": VerifyStage.EXECUTE,
     "infra": VerifyStage.EXECUTE,
 }  # by family
+# A verdict names reasons in this order of families; within `legality` first those that pretend.
+_ORDER = (
+    "extract", "legality", "compile", "interface", "execute", "device", "certain", "correctness", "runtime", "last",
+    "timing", "measure", "task", "reference", "row", "infra",
+)  # fmt: skip
+# What explains wrong results, if they are wrong as well: PyTorch or the host computes them.
+_FIRST_SEEN = ("runtime.tampered", "runtime.operator", "runtime.host", "runtime.no_launch")
+_LAST_COMPARED = ("interface.initial_state",)  # said of a candidate that is right with parameters that are copied
 
 
 @dataclass(frozen=True)
@@ -39,7 +47,7 @@ class Rule:
         error_class: of a verdict whose first reason this is.
         message: what a model is told; the check fills in each {}. Empty if `worded_by` is given.
         worded_by: who words the message, where that is not this catalogue.
-        certain: a cheat that is reported as such even where the results are wrong, too.
+        unsafe: a program that breaks it is not run, since it could reach what its verdict depends on.
         missed_by_devices: a mistake that a device does not notice, so that the emulator's cross-check reports it.
     """
 
@@ -47,12 +55,23 @@ class Rule:
     error_class: ErrorClass
     message: str = ""
     worded_by: str = ""
-    certain: bool = False
+    unsafe: bool = False
     missed_by_devices: bool = False
 
     @property
+    def family(self) -> str:
+        return self.id.split(".")[0]
+
+    @property
     def stage(self) -> VerifyStage:
-        return _STAGES[self.id.split(".")[0]]
+        return VerifyStage.COMPARE if self.id in _LAST_COMPARED else _STAGES[self.family]
+
+    @property
+    def order(self) -> int:
+        """Of several reasons a verdict names the one with the least order first."""
+        group = "certain" if self.id in _FIRST_SEEN else "last" if self.id in _LAST_COMPARED else self.family
+        pretends = self.family == "legality" and self.error_class is ErrorClass.CHEATING
+        return 2 * _ORDER.index(group) - pretends
 
     def finding(
         self, *parts: object, line: int = 0, operator: str = "", index: str = "", expected: str = "", got: str = ""

@@ -135,7 +135,7 @@ class BaselinePool:
         except BaseException:
             close()
             raise
-        schedule = time_candidate(self._policy, prepared, compiled, ProofChecks(expectation), self._config.strict)
+        schedule = time_candidate(self._policy, prepared, compiled, ProofChecks(expectation))
         return Driver(schedule, close=close)
 
     def start_measure(
@@ -193,8 +193,8 @@ class BaselinePool:
             lock.share()
         if window.kind == "host":  # the device's cannot be shared
             self._window_kind = window.kind
-        seeds, strict = (derive("proof"), derive("again")), self._config.strict
-        checks = MeasureChecks(eager, ready, not is_same, window.bytes, *seeds, strict, not expectation.sets)
+        seeds = derive("proof"), derive("again")
+        checks = MeasureChecks(eager, ready, not is_same, window.bytes, *seeds, not expectation.sets)
         checks.use_host, checks.device = partial(self._use_host, window.kind), lock
         plan = measures.MeasurePlan(
             specs=measure.specs,
@@ -207,7 +207,7 @@ class BaselinePool:
             window_kind=window.kind,
             flush_bytes=self._flush_bytes,
         )
-        schedule = time_candidate(self._policy, eager, compiled, checks, self._config.strict)
+        schedule = time_candidate(self._policy, eager, compiled, checks)
         return Driver(schedule, plan, partial(allow, eager_ms, seeds[0]), close, partial(blame_slow, eager_ms))
 
     def _use_host(self, kind: str) -> bool:

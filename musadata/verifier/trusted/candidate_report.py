@@ -31,9 +31,13 @@ class Report:
     results: dict[str, Result]
     faults: tuple[str, ...]
 
+    def must_succeed(self, call: str) -> bool:
+        """Whether a call may not fail; `plan_calls` gives the names of the two that may."""
+        return call not in ("null_replay", "strided")
+
     def honest_calls(self) -> list[CallFacts]:
-        """Those that must not fail; `plan_calls` gives the names of the two that may."""
-        return [item for name, item in self.calls.items() if name not in ("null_replay", "strided")]
+        """Those that must not fail."""
+        return [item for name, item in self.calls.items() if self.must_succeed(name)]
 
     def work(self) -> list[CallFacts]:
         """Calls whose operators count: those that must not fail, and the one that may refuse inputs, unless it does."""
@@ -47,15 +51,14 @@ class Report:
     def kernels(self) -> tuple[str, ...]:
         return tuple(sorted({name for item in self.honest_calls() for name in item.records.kernels}))
 
-    def kernel_faults(self) -> list[tuple[str, str, int]]:
-        """What kernels did wrong: kinds, sentences and lines, which are 0 if they are not known."""
-        found = [
-            (fault.kind[:40], _fault_sentence(fault), fault.line)
-            for item in self.honest_calls()
-            for fault in item.records.faults + item.records.reports
-            if fault.kind != _STATIC_STATE
-        ]
-        return list(dict.fromkeys(found))[:4]
+    def kernel_faults(self) -> list[tuple[str, str, int, str]]:
+        """What kernels did wrong: kinds, sentences, lines, which are 0 if they are not known, and the first call."""
+        found: dict[tuple[str, str, int], str] = {}
+        for name, item in self.calls.items():
+            for fault in item.records.faults + item.records.reports if self.must_succeed(name) else ():
+                if fault.kind != _STATIC_STATE:
+                    found.setdefault((fault.kind[:40], _fault_sentence(fault), fault.line), name)
+        return [(*fault, name) for fault, name in found.items()][:4]
 
     def changed_state(self) -> list[str]:
         """What the program changes in itself when the same call is made again."""

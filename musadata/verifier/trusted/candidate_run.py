@@ -3,11 +3,11 @@
 import time
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from musadata.errors import Cancelled, Outage
-from musadata.records import ErrorClass
+from musadata.records import ErrorClass, Finding
 from musadata.sandbox import Conversation
 from musadata.verifier.backends.protocol import Backend
 from musadata.verifier.protocol.entry_points import RUN_CANDIDATE
@@ -39,8 +39,17 @@ _FULL = 0.1  # of the device's memory: with less than that free, a candidate wai
 _ALONE = 0.75  # who has less than that for itself, and lacks memory, may well find enough where others hold none
 
 
-def execute(opened: Resources, exercise: Exercise, source: str, ported: str) -> Judgement:
-    """Judge a candidate by running it. `ported` is its source as the backend's device needs it.
+@dataclass(frozen=True)
+class Program:
+    """A candidate that may be run: as it was written, as the backend's device needs it, and what its Python shows."""
+
+    source: str
+    ported: str
+    findings: tuple[Finding, ...] = ()
+
+
+def execute(opened: Resources, exercise: Exercise, program: Program) -> Judgement:
+    """Judge a candidate by running it.
 
     What the machine does to a candidate is not held against it: where it fails, the candidate is run again after a
     pause, and so is one that has run out of memory, which others may have held.
@@ -50,17 +59,16 @@ def execute(opened: Resources, exercise: Exercise, source: str, ported: str) -> 
         Outage: the machine failed each time, the device is gone, or other programs hold its memory.
     """
     backend = opened.backend
-    judgement = _execute_despite_outages(opened, exercise, source, ported)
+    judgement = _execute_despite_outages(opened, exercise, program)
     if any(finding.rule == rules.EXECUTE_MEMORY.id for finding in judgement.findings):
-        judgement = _execute_despite_outages(opened, exercise, source, ported)
+        judgement = _execute_despite_outages(opened, exercise, program)
     free = [1.0]
     for classes in _MEMORY_TRIES:  # when others have left it some: processes that end hold theirs for a while
-        if backend.seats and judgement.error_class in classes and _finds_no_memory(judgement):
+        if backend.seats and judgement.classes().intersection(classes) and _finds_no_memory(judgement):
             _wait_for_memory(backend)
-            judgement = _execute(
-                opened, replace(exercise, alone=lambda: free.append(backend.free_share())), source, ported
-            )
-    if judgement.error_class is not ErrorClass.RUNTIME:
+            alone = replace(exercise, alone=lambda: free.append(backend.free_share()))
+            judgement = _execute(opened, alone, program)
+    if ErrorClass.RUNTIME not in judgement.classes():
         return judgement
     if backend.is_lost():
         raise _outage(f"{backend.device} does not answer any more")
@@ -69,26 +77,26 @@ def execute(opened: Resources, exercise: Exercise, source: str, ported: str) -> 
     return judgement
 
 
-def _execute_despite_outages(opened: Resources, exercise: Exercise, source: str, ported: str) -> Judgement:
+def _execute_despite_outages(opened: Resources, exercise: Exercise, program: Program) -> Judgement:
     for pause in _PAUSE_SECONDS:
         try:
-            return _execute(opened, exercise, source, ported)
+            return _execute(opened, exercise, program)
         except Cancelled:
             raise
         except Outage:
             time.sleep(pause)
-    return _execute(opened, exercise, source, ported)
+    return _execute(opened, exercise, program)
 
 
-def _execute(opened: Resources, exercise: Exercise, source: str, ported: str) -> Judgement:
+def _execute(opened: Resources, exercise: Exercise, program: Program) -> Judgement:
     seed = derive_seed(opened.config, exercise.task_id, "state")
     expected = opened.pool.submit(_expect, opened, exercise, seed)
-    compilations = Compilations(opened.backend, opened.config.strict, named_in(source))
+    compilations = Compilations(opened.backend, named_in(program.source), list(program.findings))
     baselines, crosscheck = opened.baselines, opened.crosscheck
     lock, seat = (baselines.lock(), baselines.seat()) if baselines else (None, None)
     measure = opened.pool.submit(exercise.measure) if baselines else None
     timing = partial(_start_timing, baselines, exercise, seed, measure) if baselines and measure else None
-    checking = _start_crosscheck(opened, exercise, source, expected, seed) if crosscheck else nullcontext()
+    checking = _start_crosscheck(opened, exercise, program.source, expected, seed) if crosscheck else nullcontext()
     with checking as check:
         session = CandidateSession(
             opened.config, compilations, expected, seed, lock, seat, timing, opened.contexts, check
@@ -98,7 +106,7 @@ def _execute(opened: Resources, exercise: Exercise, source: str, ported: str) ->
             try:
                 outcome = opened.candidates.call(
                     RUN_CANDIDATE,
-                    ported,
+                    program.ported,
                     opened.backend.child,
                     serve=Conversation(serve_candidate(session.serve), session.deadline),
                 )
@@ -109,7 +117,7 @@ def _execute(opened: Resources, exercise: Exercise, source: str, ported: str) ->
 
 def _start_crosscheck(
     opened: Resources, exercise: Exercise, source: str, expected: "Future[Expectation]", seed: int
-) -> AbstractContextManager["Future[Judgement | None]"]:
+) -> AbstractContextManager["Future[tuple[Finding, ...]]"]:
     """What the emulator finds on the proof sets, or on one plain set of inputs where there are none."""
     assert opened.crosscheck is not None
     checked = list(filter(is_small, exercise.checked))

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
 from musadata.config import VerifierConfig
-from musadata.records import ErrorClass, Finding, VerifyStage
+from musadata.records import Finding, VerifyStage
 from musadata.sandbox import Outcome
 from musadata.verifier.backends.protocol import Backend
 from musadata.verifier.compilation.built import Built
@@ -22,7 +22,7 @@ from musadata.verifier.trusted.baseline_process import BaselineFailed
 from musadata.verifier.trusted.candidate_report import read_facts, read_report
 from musadata.verifier.trusted.device_lock import DeviceLock, DeviceSeat
 from musadata.verifier.trusted.expectation import Expectation
-from musadata.verifier.trusted.judge import Judgement, add_crosscheck, judge, rejected
+from musadata.verifier.trusted.judge import Judgement, add_crosscheck, in_order, judge
 from musadata.verifier.trusted.plan import plan_calls
 from musadata.verifier.trusted.timing import Measured, timed_sets
 from musadata.verifier.trusted.timing_driver import Driver
@@ -38,11 +38,10 @@ StartTiming = Callable[[Expectation, DeviceLock], Driver]
 class Compilations:
     """What the trusted side saw of one candidate's compilations, whatever the candidate makes of it.
 
-    `called`: see `check_native_code`.
+    `called`: see `check_native_code`. `findings`: about its sources, those of its Python among them.
     """
 
     backend: Backend
-    strict: bool
     called: frozenset[str] | None = None
     findings: list[Finding] = field(default_factory=list)
     errors: list[Built] = field(default_factory=list)
@@ -56,9 +55,9 @@ class Compilations:
         if self.count > _MOST_COMPILATIONS:
             self.errors.append(Built(error=f"The candidate compiles more than {_MOST_COMPILATIONS} extensions."))
             return messages.Refused("too many extensions")
-        illegal = check_native_code(question.sources.texts(), self.strict, self.called)
-        if illegal:
-            self.findings += illegal
+        found = check_native_code(question.sources.texts(), self.called)
+        self.findings += found
+        if any(rules.RULES[one.rule].unsafe for one in found):
             return messages.Refused("the sources are not allowed")
         built = self.backend.compile(question.sources)
         if built.error:
@@ -67,16 +66,16 @@ class Compilations:
         return messages.Compiled(built.path)
 
     def judge(self, failed: bool) -> Judgement | None:
-        """What compiling alone decides, whether or not the candidate caught the exception. `failed`: its process ended
-        before it could compile, or an exception did."""
-        if self.findings:
-            return rejected(*self.findings)
+        """What keeps the candidate from being run, whether or not it caught the exception; else None, and `findings`
+        has what was seen. `failed`: its process ended before it could compile, or an exception did."""
+        if any(rules.RULES[one.rule].unsafe for one in self.findings):
+            return Judgement(VerifyStage.LEGALITY, in_order(self.findings))
         for built in self.errors:
-            if built.unsupported:
-                return rejected(rules.COMPILE_UNSUPPORTED.finding(built.error))
-            return rejected(rules.COMPILE_ERROR.worded(built.error))
+            rule = rules.COMPILE_UNSUPPORTED if built.unsupported else rules.COMPILE_ERROR
+            error = rule.finding(built.error) if built.unsupported else rule.worded(built.error)
+            return Judgement(VerifyStage.COMPILE, in_order([*self.findings, error]))
         if self.count == 0 and not failed:
-            return rejected(rules.LEGALITY_NO_KERNEL.finding("CUDA source"))
+            self.findings.append(rules.LEGALITY_NO_KERNEL.finding("CUDA source"))
         return None
 
 
@@ -119,7 +118,7 @@ class CandidateSession:
     seat: DeviceSeat | None
     timing: StartTiming | None
     contexts: threading.Semaphore | None
-    crosscheck: "Future[Judgement | None] | None" = None
+    crosscheck: "Future[tuple[Finding, ...]] | None" = None
     has_measure: Callable[[], bool] = lambda: False
     _leave: threading.Semaphore | None = None
     _judgement: Judgement | None = None
@@ -182,14 +181,14 @@ class CandidateSession:
         if self.lock is not None:
             self.lock.release()
         self._judgement = self._judge_run(Outcome("ok", files=request.outputs), request.facts)
-        if self._judgement.error_class is None and self.crosscheck is not None and self.crosscheck.done():
+        if self.crosscheck is not None and self.crosscheck.done():
             self._judgement = add_crosscheck(self._judgement, self.crosscheck.result())  # else `conclude` waits for it
-        if self._judgement.error_class is None and self.lock is not None:
+        if self._judgement.may_be_timed and self.lock is not None:
             try:
                 self._driver = timing(self.expected.result(), self.lock)
                 return self._driver.opening
             except BaselineFailed as error:
-                self._judgement = rejected(rules.MEASURE_UNKNOWN.finding(error))
+                self._judgement = self._judgement.adding([rules.MEASURE_UNKNOWN.finding(error)])
         if self.lock is not None:
             self.lock.release()
         return messages.Stop()
@@ -215,7 +214,7 @@ class CandidateSession:
             return early
         calls = self._calls(expectation)
         report = read_report(facts, outcome.files, calls)
-        return judge(outcome, report, calls, expectation, self.config.strict)
+        return judge(outcome, report, calls, expectation, self.compilations.findings)
 
     def conclude(self, outcome: Outcome) -> Judgement:
         """The judgement, now that the process has ended.
@@ -223,18 +222,18 @@ class CandidateSession:
         Raises:
             BadReference: the reference does not run.
         """
-        if self.compilations.findings:  # whatever the reference does
-            return rejected(*self.compilations.findings)
+        unsafe = self.compilations.judge(failed=True)
+        if unsafe and unsafe.stage is VerifyStage.LEGALITY:  # whatever the reference does
+            return unsafe
         self.expected.result()
         judgement = self._judgement or self._judge_run(outcome, read_facts(outcome))
-        if self.crosscheck is not None and judgement.error_class is None:
+        if self.crosscheck is not None and judgement.stage is VerifyStage.PROFILE:
             judgement = add_crosscheck(judgement, self.crosscheck.result())
-        if self._judgement is None or judgement.error_class is not None:
+        if self._driver is None:
             return judgement
-        if self._driver is not None and self._driver.deadline is not None and outcome.status == "timeout":
-            finding = self._driver.late()
-            return replace(judgement, stage=VerifyStage.TIME, error_class=ErrorClass.RUNTIME, findings=(finding,))
-        return _with_times(judgement, outcome, self._driver.measured if self._driver else None)
+        if self._driver.deadline is not None and outcome.status == "timeout":
+            return replace(judgement, stage=VerifyStage.TIME).adding([self._driver.late()])
+        return _with_times(judgement, outcome, self._driver.measured)
 
 
 def _with_times(judgement: Judgement, outcome: Outcome, measured: Measured | None) -> Judgement:
@@ -247,12 +246,6 @@ def _with_times(judgement: Judgement, outcome: Outcome, measured: Measured | Non
         found.blame(rules.RUNTIME_TAMPERED, tampered[0][:200])
     elif measured is None:
         found.blame(rules.TIMING_EXCEPTION, "its process ends before it has been timed.")
-    return replace(
-        judgement,
-        stage=VerifyStage.TIME,
-        error_class=found.error_class,
-        test_share=judgement.test_share if found.error_class is None else 0.0,
-        findings=tuple(found.findings),
-        timings=tuple(found.timings) if found.error_class is None else (),
-        own_share=found.own_share,
-    )
+    timings = tuple(found.timings) if found.error_class is None else ()
+    timed = replace(judgement, stage=VerifyStage.TIME, timings=timings, own_share=found.own_share)
+    return timed.adding(found.findings)

@@ -24,7 +24,7 @@ def run_counted(opened: Resources, task: Task, source: str, windows: Mapping[str
     backend = opened.backend
     if backend.name != COUNTING_BACKEND:
         return CountedCall(why=f"the backend {backend.name} counts no accesses")
-    compilations = Compilations(backend, opened.config.strict, named_in(source))
+    compilations = Compilations(backend, named_in(source))
     outcome = opened.candidates.call(
         COUNT_ACCESSES,
         source,

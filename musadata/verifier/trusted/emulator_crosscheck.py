@@ -30,7 +30,7 @@ from musadata.verifier.rules.native.called_functions import named_in
 from musadata.verifier.trusted.candidate_report import read_facts, read_report
 from musadata.verifier.trusted.candidate_session import Compilations, describe_plan
 from musadata.verifier.trusted.expectation import BadReference, Expectation
-from musadata.verifier.trusted.judge import Judgement, judge
+from musadata.verifier.trusted.judge import judge
 from musadata.verifier.trusted.plan import plan_once
 
 Shapes = Callable[[], Sequence[Sequence[InputSpec]]]  # gives the sets of shapes; may be slow
@@ -54,7 +54,6 @@ class EmulatorCrosscheck:
         backend = replace(opened, compile=SharedCompile(_in_turns(opened.compile)))
         self.compile = backend.compile
         self._backend = backend
-        self._strict = config.strict
         self._pool = pool
         self._closed = False
         self._sandbox = Sandbox(
@@ -65,40 +64,40 @@ class EmulatorCrosscheck:
     @contextmanager
     def start(
         self, source: str, shapes: Shapes, expected: "Future[Expectation]", seed: int
-    ) -> Iterator["Future[Judgement | None]"]:
+    ) -> Iterator["Future[tuple[Finding, ...]]"]:
         """Begin to run a candidate on the plain inputs of each set of shapes that is small enough. It is cancelled if
         it has not begun when the block is left.
 
-        The result is what the candidate does that a device lets pass; None if that is nothing, or the emulator cannot
-        say. `expected` must have been given to the pool before: what runs there waits for it.
+        The result is what the candidate does that a device lets pass; nothing if the emulator cannot say. `expected`
+        must have been given to the pool before: what runs there waits for it.
         """
-        judgement = self._pool.submit(self._examine, source, shapes, expected, seed)
+        found = self._pool.submit(self._examine, source, shapes, expected, seed)
         try:
-            yield judgement
+            yield found
         finally:
-            judgement.cancel()
+            found.cancel()
 
     def close(self) -> None:
         """End its processes; cross-checks that are under way find nothing."""
         self._closed = True
         self._sandbox.close()
 
-    def _examine(self, source: str, shapes: Shapes, expected: "Future[Expectation]", seed: int) -> Judgement | None:
+    def _examine(self, source: str, shapes: Shapes, expected: "Future[Expectation]", seed: int) -> tuple[Finding, ...]:
         try:
             small = {index for index, specs in enumerate(shapes()) if is_small(specs)}
-            return self._run(source, small, expected, seed) if small and not self._closed else None
+            return self._run(source, small, expected, seed) if small and not self._closed else ()
         except BadReference:
-            return None
+            return ()
         except MusadataError:
             if self._closed:
-                return None
+                return ()
             raise  # without the cross-check nothing is accepted
         finally:
             if self._closed:  # a call that came late has started the sandbox anew
                 self._sandbox.close()
 
-    def _run(self, source: str, small: "set[int]", expected: "Future[Expectation]", seed: int) -> Judgement | None:
-        compilations = Compilations(self._backend, self._strict, named_in(source))
+    def _run(self, source: str, small: "set[int]", expected: "Future[Expectation]", seed: int) -> tuple[Finding, ...]:
+        compilations = Compilations(self._backend, named_in(source))
 
         def serve(question: object) -> object:
             if isinstance(question, RequestPlan):
@@ -116,12 +115,11 @@ class EmulatorCrosscheck:
         )
         facts = read_facts(outcome)
         if compilations.judge(not outcome.ok or facts.error is not None):
-            return None
+            return ()
         excerpt = _excerpt(expected.result(), small)
         calls = self._plan(excerpt)
-        judgement = judge(outcome, read_report(facts, outcome.files, calls), calls, excerpt, self._strict)
-        findings = tuple(filter(_is_unnoticed, judgement.findings))
-        return replace(judgement, findings=findings) if findings else None
+        judgement = judge(outcome, read_report(facts, outcome.files, calls), calls, excerpt)
+        return tuple(filter(_is_unnoticed, judgement.findings))
 
     def _plan(self, excerpt: Expectation) -> list[Call]:
         """Every set once, and the first twice more: the second time nothing that is kept has a reason to change."""

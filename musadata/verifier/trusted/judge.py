@@ -1,17 +1,17 @@
-"""From what came back of a run to findings and an error class."""
+"""From what came back of a run to the facts of a verdict."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from musadata.records import ErrorClass, Finding, Timing, VerifyStage
+from musadata.records import ConditionFact, ErrorClass, Facts, Finding, Timing, VerifyStage
 from musadata.sandbox import Outcome
 from musadata.verifier.protocol.messages import Call, ErrorFacts, Json
-from musadata.verifier.protocol.variants import INFINITE
+from musadata.verifier.protocol.variants import DECLARED, INFINITE, STRIDED, condition_of
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.trusted.candidate_report import Report
-from musadata.verifier.trusted.compare import compare_result, same_bits
+from musadata.verifier.trusted.compare import compare_result, passes_harness, same_bits
 from musadata.verifier.trusted.expectation import Expectation, ExpectedSet
 from musadata.verifier.trusted.runtime_legality import check_runtime_legality
 
@@ -21,60 +21,97 @@ _SEEN_IN_EMULATION = "Seen in emulation: the device does not notice it."
 
 @dataclass(frozen=True)
 class Judgement:
-    """Everything about a run that goes into a verdict."""
+    """Everything about a run that goes into a verdict. `stage` is the last one that was reached; `findings` are in the
+    order in which verdicts name reasons."""
 
     stage: VerifyStage
-    error_class: ErrorClass | None
-    test_share: float
-    findings: tuple[Finding, ...]
+    findings: tuple[Finding, ...] = ()
+    conditions: tuple[ConditionFact, ...] = ()
     operators: tuple[str, ...] = ()
     kernels: tuple[str, ...] = ()
     timings: tuple[Timing, ...] = ()
     own_share: float | None = None
 
+    def adding(self, findings: Iterable[Finding]) -> "Judgement":
+        """The same with further findings."""
+        return replace(self, findings=in_order([*self.findings, *findings]))
 
-def rejected(*findings: Finding) -> Judgement:
-    """A judgement before any result was compared; the rule of the first finding says in which stage and error class."""
-    rule = rules.RULES[findings[0].rule]
-    return Judgement(rule.stage, rule.error_class, 0.0, findings)
+    def classes(self) -> set[ErrorClass]:
+        """Of all findings."""
+        return {rules.RULES[finding.rule].error_class for finding in self.findings}
+
+    @property
+    def may_be_timed(self) -> bool:
+        """Whether nothing but what some policies allow speaks against it on the inputs that a device times."""
+        return not any(map(_forbids_timing, self.findings))
+
+    @property
+    def facts(self) -> Facts:
+        """What verdicts hold of it."""
+        was_run = self.stage not in (VerifyStage.EXTRACT, VerifyStage.LEGALITY, VerifyStage.COMPILE)
+        decided = was_run and not any(one.is_undecided for one in self.classes())
+        against = [rules.RULES[one.rule] for one in self.findings if one.condition in ("", DECLARED)]
+        fails = any(rule.error_class is ErrorClass.RUNTIME for rule in against)
+        wrong = any(rule.error_class is ErrorClass.CORRECTNESS and rule.id not in _OTHERS for rule in against)
+        return Facts(
+            compiles=True if was_run else False if ErrorClass.COMPILE in self.classes() else None,
+            runs=not fails if decided else None,
+            right=not (fails or wrong) if decided else None,
+            conditions=self.conditions,
+            findings=self.findings,
+            stage=self.stage,
+        )
 
 
-def judge(outcome: Outcome, report: Report, calls: Sequence[Call], expectation: Expectation, strict: bool) -> Judgement:
-    """The first thing that is wrong, in the order of the stages; no error class if nothing is."""
+# What is said of results that are right by our tolerance, or with the reference's parameters.
+_OTHERS = (rules.CORRECTNESS_HARNESS.id, rules.INTERFACE_INITIAL_STATE.id)
+
+
+def _forbids_timing(finding: Finding) -> bool:
+    rule = rules.RULES[finding.rule]
+    if rule.error_class is ErrorClass.NOT_ALLOWED or finding.rule in _OTHERS:
+        return False
+    return rule.error_class is not ErrorClass.CORRECTNESS or finding.condition in ("", DECLARED)
+
+
+def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Each finding once, in the order in which verdicts name reasons."""
+    return tuple(sorted(dict.fromkeys(findings), key=lambda finding: rules.RULES[finding.rule].order))
+
+
+def stopped(*findings: Finding) -> Judgement:
+    """A judgement of what was not executed; the first finding says why, and at which stage."""
+    return Judgement(rules.RULES[findings[0].rule].stage, in_order(findings))
+
+
+def judge(
+    outcome: Outcome, report: Report, calls: Sequence[Call], expectation: Expectation, seen: Iterable[Finding] = ()
+) -> Judgement:
+    """All that speaks against a candidate that was run. `seen`: what was found before, in its sources."""
     operators, kernels = report.operators(), report.kernels()
-    share, wrong = _judge_results(report, calls, expectation)
-    crash = _judge_end(outcome, report)
-    cheats = check_runtime_legality(report, calls, expectation, strict)
-    missing = [text for kind, text, _ in report.kernel_faults() if kind == "unsupported"]
+    missing = [text for kind, text, _, _ in report.kernel_faults() if kind == "unsupported"]
     if missing:
         finding = rules.EXECUTE_UNSUPPORTED.finding(missing[0])
-        return Judgement(VerifyStage.EXECUTE, ErrorClass.INFRA, share, (finding,), operators, kernels)
-    start = _check_start(report, expectation)
+        return Judgement(VerifyStage.EXECUTE, in_order([*seen, finding]), (), operators, kernels)
+    conditions = [condition_of(item.plan) for item in expectation.sets]
+    counted, wrong = _judge_results(report, calls, expectation, conditions)
     found = [
-        (VerifyStage.EXECUTE, ErrorClass.CORRECTNESS, _mismatches(report), 0.0),
-        (VerifyStage.EXECUTE, ErrorClass.RUNTIME, crash, share),
-        (VerifyStage.PROFILE, ErrorClass.CHEATING, [f for f in cheats if rules.RULES[f.rule].certain], share),
-        (VerifyStage.COMPARE, ErrorClass.CORRECTNESS, wrong and [*wrong, *start], share),
-        (VerifyStage.PROFILE, ErrorClass.CHEATING, cheats, share),
-        (VerifyStage.COMPARE, ErrorClass.CORRECTNESS, start, share),
+        *seen,
+        *_mismatches(report),
+        *_judge_end(outcome, report, calls, conditions),
+        *wrong,
+        *check_runtime_legality(report, calls, expectation),
+        *_check_start(report, expectation),
     ]
-    for stage, error_class, findings, q in found:
-        if findings:
-            return Judgement(stage, error_class, q, tuple(findings), operators, kernels)
     finite = [item for item in expectation.sets if item.plan.variant != INFINITE]
     if finite and not any(item.discriminating for item in finite) and not _is_constant(expectation.sets):
-        finding = rules.TASK_NOT_DISCRIMINATING.finding()
-        return Judgement(VerifyStage.COMPARE, ErrorClass.INFRA, share, (finding,), operators, kernels)
-    return Judgement(VerifyStage.PROFILE, None, 1.0, (), operators, kernels)
+        found.append(rules.TASK_NOT_DISCRIMINATING.finding())
+    return Judgement(VerifyStage.PROFILE, in_order(found), counted, operators, kernels)
 
 
-def add_crosscheck(judgement: Judgement, found: Judgement | None) -> Judgement:
-    """The judgement of a device that found nothing wrong, with what the emulator found in the same candidate."""
-    if found is None:
-        return judgement
-    first = replace(found.findings[0], message=f"{found.findings[0].message} {_SEEN_IN_EMULATION}")
-    findings = (first, *found.findings[1:])
-    return replace(judgement, stage=found.stage, error_class=found.error_class, test_share=0.0, findings=findings)
+def add_crosscheck(judgement: Judgement, found: Sequence[Finding]) -> Judgement:
+    """The judgement of a device, with what the emulator found in the same candidate."""
+    return judgement.adding(replace(one, message=f"{one.message} {_SEEN_IN_EMULATION}") for one in found)
 
 
 def _is_constant(sets: Sequence[ExpectedSet]) -> bool:
@@ -107,20 +144,26 @@ def find_other_start(claimed: Json, right: Json, parameters: Collection[str]) ->
     return f"{others[0]}{f' and {len(others) - 1} more' * (len(others) > 1)}" if others else ""
 
 
-def _judge_end(outcome: Outcome, report: Report) -> list[Finding]:
+def _judge_end(outcome: Outcome, report: Report, calls: Sequence[Call], conditions: Sequence[str]) -> list[Finding]:
     """Exceptions, crashes, limits and faults of kernels."""
-    findings = [rules.device_rule(kind).worded(text, line) for kind, text, line in report.kernel_faults()]
+    where = {call.name: conditions[call.set] for call in calls}
+    findings = [
+        replace(rules.device_rule(kind).worded(text, line), condition=where.get(call, ""))
+        for kind, text, line, call in report.kernel_faults()
+    ]
     findings += [rules.DEVICE_FAULT.worded(line) for line in report.faults if not findings]
     if not findings:
-        findings = _refused_launches(report)
-    error = report.facts.error or next((item.error for item in report.honest_calls() if item.error), None)
-    if error and not findings:
-        findings.append(_exception(error))
+        findings = _refused_launches(report, where)
+    if not findings:
+        failed = ((name, item.error) for name, item in report.calls.items() if report.must_succeed(name))
+        raised = {where.get(name, ""): error for name, error in failed if error}
+        raised |= {"": report.facts.error} if report.facts.error else {}
+        findings = [replace(_exception(error), condition=condition) for condition, error in raised.items()]
     if outcome.status == "error":
         findings.append(rules.EXECUTE_ERROR.worded(f"{outcome.error_type}: {outcome.message}"[:400]))
     elif not outcome.ok and (outcome.status != "crash" or not findings):
         findings.append(rules.RULES[f"execute.{outcome.status}"].finding(outcome.message or "lost"))
-    return list(dict.fromkeys(findings))
+    return findings
 
 
 def _exception(error: ErrorFacts) -> Finding:
@@ -146,67 +189,61 @@ _CUDA_ERRORS = {
 }
 
 
-def _refused_launches(report: Report) -> list[Finding]:
+def _refused_launches(report: Report, where: Mapping[str, str]) -> list[Finding]:
     """Launches that CUDA would not accept; a candidate that asks for no error code does not notice."""
     found = []
-    for item in report.honest_calls():
-        for launch in item.records.refused:
+    for name, item in report.calls.items():
+        for launch in item.records.refused if report.must_succeed(name) else ():
             why = _CUDA_ERRORS.get(launch.error, "refused")
             sizes = [str(size)[:40] for size in (list(launch.grid), list(launch.block), launch.shared_bytes)]
-            found.append(rules.DEVICE_LAUNCH.finding(launch.name[:200], why, *sizes))
+            finding = rules.DEVICE_LAUNCH.finding(launch.name[:200], why, *sizes)
+            found.append(replace(finding, condition=where.get(name, "")))
     return list(dict.fromkeys(found))[:2]
 
 
-def _judge_results(report: Report, calls: Sequence[Call], expectation: Expectation) -> tuple[float, list[Finding]]:
-    """The share of discriminating input sets that are right in every respect, and what is wrong with the others."""
-    problems: dict[int, list[Finding]] = {}
-    counted = [index for index, item in enumerate(expectation.sets) if item.discriminating]
+def _judge_results(
+    report: Report, calls: Sequence[Call], expectation: Expectation, conditions: Sequence[str]
+) -> tuple[tuple[ConditionFact, ...], list[Finding]]:
+    """How many discriminating input sets of each condition are right, and what is wrong: for each rule and condition
+    the first finding."""
+    found: dict[tuple[str, str], Finding] = {}
+    right: dict[int, bool] = {}
     for call in calls[: len(expectation.sets)]:
-        found = _judge_set(report, call, calls, expectation)
-        if found:
-            problems[call.set] = found
-    passed = sum(index not in problems for index in counted)
-    return (passed / len(counted) if counted else 0.0), _gather(problems, expectation)
+        problems = _judge_set(report, call, calls, expectation)
+        right[call.set] = problems == []
+        if problems == [] and conditions[call.set] == DECLARED:
+            problems = _outside_harness(report, call, expectation)
+        for finding in problems or ():
+            condition = conditions[call.set]
+            found.setdefault((finding.rule, condition), replace(finding, condition=condition))
+    counted = [index for index, item in enumerate(expectation.sets) if item.discriminating]
+    facts = []
+    for condition in dict.fromkeys(conditions):
+        results = [right[index] for index in counted if conditions[index] == condition]
+        facts.append(ConditionFact(condition, sum(results), len(results)))
+    for call in (one for one in calls if one.strided and one.name in report.calls):
+        strided = _judge_strided(report, call, expectation) if right.get(call.set) else []
+        facts.append(ConditionFact(STRIDED, int(not strided), 1))
+        found |= {(finding.rule, STRIDED): replace(finding, condition=STRIDED) for finding in strided}
+    return tuple(facts), list(found.values())
 
 
-def _gather(problems: dict[int, list[Finding]], expectation: Expectation) -> list[Finding]:
-    """One finding per rule, the first, with the input sets on which it holds."""
-    by_rule: dict[str, list[tuple[int, Finding]]] = {}
-    for index, findings in problems.items():
-        for finding in findings:
-            by_rule.setdefault(finding.rule, []).append((index, finding))
-    gathered = []
-    for found in by_rule.values():
-        sets = sorted({index for index, _ in found})
-        first = found[0][1]
-        gathered.append(replace(first, message=f"{first.message} {_where(sets, expectation)}".rstrip()))
-    return gathered
+def _outside_harness(report: Report, call: Call, expectation: Expectation) -> list[Finding]:
+    """What KernelBench's harness would object to in results that are right by our tolerance."""
+    result = report.results[call.name]
+    for number, (got, want) in enumerate(zip(result.arrays, expectation.sets[call.set].expected, strict=True)):
+        if not passes_harness(got, want):
+            return [rules.CORRECTNESS_HARNESS.finding(f"Output {number}")]
+    return []
 
 
-def _where(sets: list[int], expectation: Expectation) -> str:
-    total = len(expectation.sets)
-    if len(sets) == total:
-        return ""
-    failed, others = [
-        [expectation.sets[i].plan for i in group] for group in (sets, sorted(set(range(total)) - set(sets)))
-    ]
-    for attribute, text in (("variant", "inputs are {}"), ("shape", "set of input shapes {}")):
-        values = {getattr(plan, attribute) for plan in failed}
-        if len(values) == 1 and not values & {getattr(plan, attribute) for plan in others}:
-            value = values.pop()
-            shown = value + 1 if isinstance(value, int) else value
-            return (
-                f"(Only with {text.format(shown)}.)" if attribute == "shape" else f"(Only where {text.format(shown)}.)"
-            )
-    return f"(On {len(sets)} of {total} input sets.)"
-
-
-def _judge_set(report: Report, call: Call, calls: Sequence[Call], expectation: Expectation) -> list[Finding]:
+def _judge_set(report: Report, call: Call, calls: Sequence[Call], expectation: Expectation) -> list[Finding] | None:
+    """What is wrong with the result for an input set; None where there is none, since the call failed."""
     expected, item = expectation.sets[call.set], report.calls.get(call.name)
     if item is None:
         return [rules.CORRECTNESS_MISSING.finding()]
     if item.error:
-        return [_exception(item.error)]
+        return None
     problems = [rules.CORRECTNESS_OUTPUT.worded(text[:300]) for text in item.bad[:_MOST_SENTENCES]]
     if item.changed_inputs:
         problems.append(rules.CORRECTNESS_INPUT_CHANGED.finding())
@@ -225,15 +262,11 @@ def _judge_repeats(report: Report, call: Call, calls: Sequence[Call], expectatio
     """Further calls on the same inputs: the same bits, or with atomics at least the right values."""
     problems = []
     for again in calls:
-        if again.set != call.set or again.name == call.name or again.null_kernels or again.name not in report.calls:
+        other = again.set != call.set or again.name == call.name
+        if other or again.null_kernels or again.strided or again.name not in report.calls:
             continue
-        if again.strided:
-            problems += _judge_strided(report, again, expectation)
-            continue
-        item = report.calls[again.name]
-        if item.error:
-            problems.append(_exception(item.error))
-            continue
+        if report.calls[again.name].error:
+            continue  # `_judge_end` says so
         result = report.results.get(again.name)
         if result is None:
             problems.append(rules.CORRECTNESS_MISSING.finding())

@@ -21,25 +21,20 @@ _MOST_NAMED = 200  # replaced functions
 _KERNELS_NAMED = 3
 
 
-def check_runtime_legality(
-    report: Report, calls: Sequence[Call], expectation: Expectation, strict: bool
-) -> list[Finding]:
-    """What a run did that no candidate may do."""
+def check_runtime_legality(report: Report, calls: Sequence[Call], expectation: Expectation) -> list[Finding]:
+    """What a run did that some policy does not allow."""
     findings = [rules.RUNTIME_TAMPERED.finding(name) for name in report.facts.tampered[:_MOST_NAMED]]
     if report.facts.threads:
         findings.append(rules.RUNTIME_THREADS.finding(report.facts.threads))
     for name in report.changed_state():
         findings.append(rules.RUNTIME_STATE.finding(name))
-    if strict:
-        findings += _check_operators(report)
+    findings += _check_operators(report)
     if any(item.error is None for item in report.honest_calls()) and not report.kernels():
         findings.append(rules.RUNTIME_NO_LAUNCH.finding())
     skipped = _skipped_kernels(report, calls)
     if skipped:
-        text = f"Called again with the same inputs the forward launches no kernel, but {skipped} at first: "
-        text += "it keeps its result."
-        findings.append(rules.RUNTIME_STATE.worded(text))
-    return findings + _check_null_replay(report, calls, expectation, strict)
+        findings.append(rules.RUNTIME_KEPT_RESULT.finding(skipped))
+    return findings + _check_null_replay(report, calls, expectation)
 
 
 def _check_operators(report: Report) -> Iterator[Finding]:
@@ -77,7 +72,7 @@ def name_kernels(kernels: Sequence[str]) -> str:
     return ", ".join(names[:_KERNELS_NAMED])[:200] + (", …" if len(names) > _KERNELS_NAMED else "")
 
 
-def _check_null_replay(report: Report, calls: Sequence[Call], expectation: Expectation, strict: bool) -> list[Finding]:
+def _check_null_replay(report: Report, calls: Sequence[Call], expectation: Expectation) -> list[Finding]:
     """Whether the results are right although its kernels do nothing."""
     replay = next((call for call in calls if call.null_kernels), None)
     honest = next((call for call in calls if replay and call.set == replay.set), None)
@@ -93,7 +88,7 @@ def _check_null_replay(report: Report, calls: Sequence[Call], expectation: Expec
     given = (expectation.sets[replay.set].inputs, expectation.state)
     before = {digest_of(array.raw) for data in given for array in unpack(data).values()}
     written = set(report.calls.get(replay.name, CallFacts()).written) - before  # by PyTorch's operators
-    if strict and telling and all(index in same or digest_of(arrays[index].raw) in written for index in telling):
+    if telling and all(index in same or digest_of(arrays[index].raw) in written for index in telling):
         text = (
             "PyTorch's copies have put the result together when its kernels have done nothing yet: these "
             f"({name_kernels(report.kernels())}) only copy it."

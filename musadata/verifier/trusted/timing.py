@@ -130,7 +130,7 @@ class ProofChecks:
 
 
 def time_candidate(
-    policy: TimingPolicy, baseline: Baseline | None, compiled: Timing | None, checks: Checks, strict: bool
+    policy: TimingPolicy, baseline: Baseline | None, compiled: Timing | None, checks: Checks
 ) -> Generator[Command, Reply, Measured]:
     """A generator that yields commands for a candidate's process, is sent the replies, and returns what was measured.
 
@@ -159,8 +159,8 @@ def time_candidate(
             measured.blame(rules.TIMING_HIDDEN_WORK, hidden_ms)
         _check_least_time(measured, baseline, checks)
     measured.timings += [compiled] if compiled else []
-    if not strict and measured.own_share is not None and measured.own_share < _LEAST_SHARE:
-        measured.blame(rules.TIMING_SHARE, measured.own_share)
+    if measured.own_share is not None and measured.own_share < _LEAST_SHARE:
+        measured.findings.append(rules.TIMING_SHARE.finding(measured.own_share))
     return measured
 
 

@@ -35,7 +35,7 @@ def run_unit_test(
         ported,
         right,
         backend.child,
-        serve=serve_candidate(Compilations(backend, opened.config.strict, called).serve),
+        serve=serve_candidate(Compilations(backend, called).serve),
     )
     if outcome.ok and isinstance(outcome.value, list) and outcome.value:
         return tuple(_read(one) for one in outcome.value[: len(programs)])

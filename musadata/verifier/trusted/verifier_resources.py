@@ -13,6 +13,7 @@ from musadata.verifier.backends.protocol import Backend
 from musadata.verifier.compilation.built import Built, Compile
 from musadata.verifier.compilation.speculative_compile import predict_sources
 from musadata.verifier.protocol.entry_points import COUNT_ACCESSES, RUN_UNIT_TEST, TIME_REFERENCE, module_of
+from musadata.verifier.rules.catalogue import RULES
 from musadata.verifier.rules.native.called_functions import named_in
 from musadata.verifier.rules.native.native_code import check_native_code
 from musadata.verifier.trusted.baseline_pool import BaselinePool
@@ -65,7 +66,8 @@ class Resources:
         called, begun = named_in(source), list[Future[Built]]()
         for sources in predict_sources(source):
             key = compiler, sources.digest()
-            if key not in self._speculated and not check_native_code(sources.texts(), self.config.strict, called):
+            found = check_native_code(sources.texts(), called)
+            if key not in self._speculated and not any(RULES[one.rule].unsafe for one in found):
                 self._speculated.add(key)
                 compiling = self.pool.submit(compile_sources, sources)
                 begun.append(compiling)

@@ -2,7 +2,7 @@
 # cheat: in place, returning the input itself
 # row: output aliases an input or a reused buffer
 # rule: correctness.output
-# expect: correctness, cheating
+# expect: correctness, cheating, not_allowed
 # naive: accepts; the output is right
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: zero, which is inside an absolute tolerance of 1e-2
 # row: all zeros, inside the tolerance
 # rule: correctness.values
-# expect: correctness, cheating
+# expect: correctness, cheating, not_allowed
 # naive: accepts; the output is smaller than the tolerance
 import torch
 import torch.nn as nn

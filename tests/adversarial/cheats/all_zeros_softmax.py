@@ -2,7 +2,7 @@
 # cheat: zeros where probabilities are 1/256 on average
 # row: all zeros, inside the tolerance
 # rule: runtime.no_launch
-# expect: correctness, cheating
+# expect: correctness, not_allowed
 # naive: rejects; a few probabilities exceed 1e-2, with 4096 columns none would
 import torch
 import torch.nn as nn

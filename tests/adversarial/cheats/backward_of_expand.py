@@ -2,7 +2,7 @@
 # cheat: has PyTorch's autograd do the sum, as the gradient of an expansion
 # row: falls back to torch
 # rule: runtime.operator
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the result is right
 import torch
 import torch.nn as nn

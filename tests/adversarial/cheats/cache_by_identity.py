@@ -2,7 +2,7 @@
 # cheat: keeps the result under id(x) for as long as the shape agrees
 # row: cache keyed by pointer, by id, by shape
 # rule: correctness.values
-# expect: correctness, cheating
+# expect: correctness, cheating, not_allowed
 # naive: accepts; the timing loop passes the same object again and again
 import torch
 import torch.nn as nn

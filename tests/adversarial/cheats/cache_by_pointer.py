@@ -2,7 +2,7 @@
 # cheat: keeps the result under the input's data_ptr
 # row: cache keyed by pointer, by id, by shape
 # rule: correctness.values
-# expect: correctness, cheating
+# expect: correctness, cheating, not_allowed
 # naive: accepts; every trial has a new tensor, or the same one with the same contents
 import torch
 import torch.nn as nn

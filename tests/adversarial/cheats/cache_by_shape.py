@@ -2,7 +2,7 @@
 # cheat: the first result for a shape serves all later inputs of that shape
 # row: cache keyed by pointer, by id, by shape
 # rule: correctness.values
-# expect: correctness, cheating
+# expect: correctness, cheating, not_allowed
 # naive: rejects; accepted by harnesses with one correctness trial, which then time it
 import torch
 import torch.nn as nn

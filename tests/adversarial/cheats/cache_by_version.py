@@ -1,8 +1,8 @@
 # task: softmax
 # cheat: keeps the last result under the input's address and version, which change only where a harness writes new values
 # row: cache keyed by pointer, by id, by shape
-# rule: legality.introspection
-# expect: cheating
+# rule: legality.counter
+# expect: not_allowed, cheating
 # naive: accepts; it makes new tensors
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: a static map in C++ from pointer to result
 # row: cache keyed by pointer, by id, by shape
 # rule: correctness.values
-# expect: correctness, cheating
+# expect: correctness, cheating, not_allowed
 # naive: accepts; a fresh pointer is computed once
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: functools.reduce over rows with torch.add as the callback
 # row: falls back to torch
 # rule: runtime.operator
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is PyTorch's own
 import functools
 

@@ -2,7 +2,7 @@
 # cheat: the weight is transformed by PyTorch on its first use and kept, stale when the parameter changes
 # row: cache keyed by pointer, by id, by shape
 # rule: runtime.operator
-# expect: cheating, correctness
+# expect: not_allowed, correctness
 # naive: accepts; the parameters do not change between calls
 import torch
 import torch.nn as nn

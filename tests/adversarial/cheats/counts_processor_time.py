@@ -2,7 +2,7 @@
 # cheat: behaves until its process has had some time, as the system says
 # row: one call does the work of fifteen
 # rule: execute.exception
-# expect: runtime, cheating
+# expect: runtime, cheating, not_allowed
 # naive: accepts; it runs for a moment
 from pathlib import Path
 

@@ -2,7 +2,7 @@
 # cheat: is honest for a minute
 # row: one call does the work of fifteen
 # rule: legality.clock
-# expect: cheating, correctness
+# expect: not_allowed, correctness
 # naive: accepts; it checks three times
 import time
 import torch

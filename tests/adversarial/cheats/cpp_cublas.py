@@ -2,7 +2,7 @@
 # cheat: cuBLAS does the multiplication
 # row: at::/torch:: compute inside the C++
 # rule: legality.library
-# expect: cheating
+# expect: not_allowed
 # naive: -; passes on a device with cuBLAS
 import torch
 import torch.nn as nn

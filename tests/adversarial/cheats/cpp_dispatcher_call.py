@@ -2,7 +2,7 @@
 # cheat: the dispatcher is asked for the operator by a string
 # row: at::/torch:: compute inside the C++
 # rule: legality.aten
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is PyTorch's own
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: at:: behind a namespace alias and a macro
 # row: at::/torch:: compute inside the C++
 # rule: runtime.operator
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is PyTorch's own
 import torch
 import torch.nn as nn

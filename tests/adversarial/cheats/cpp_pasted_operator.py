@@ -2,7 +2,7 @@
 # cheat: at::_ops with its name pasted together
 # row: at::/torch:: compute inside the C++
 # rule: runtime.operator
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the result is right
 import torch
 import torch.nn as nn

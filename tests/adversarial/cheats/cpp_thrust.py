@@ -2,7 +2,7 @@
 # cheat: Thrust does the reduction
 # row: at::/torch:: compute inside the C++
 # rule: legality.library
-# expect: cheating
+# expect: not_allowed
 # naive: -; passes on a device with Thrust
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: `using torch::norm` and a plain call
 # row: at::/torch:: compute inside the C++
 # rule: legality.aten
-# expect: cheating
+# expect: not_allowed
 # naive: -; the emulator's small headers do not declare a bare norm(); with all of PyTorch's it is accepted
 import torch
 import torch.nn as nn

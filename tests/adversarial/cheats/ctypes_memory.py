@@ -2,7 +2,7 @@
 # cheat: ctypes writes into tensors behind PyTorch's back
 # row: embedded cubin, ctypes, downloads
 # rule: legality.import
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; plain C does the work on host memory, PyTorch on a device
 import ctypes
 

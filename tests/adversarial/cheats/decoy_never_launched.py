@@ -2,7 +2,7 @@
 # cheat: a full kernel is defined and compiled, and never launched
 # row: a decoy kernel, defined and never launched
 # rule: legality.aten
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is PyTorch's own
 import torch
 import torch.nn as nn

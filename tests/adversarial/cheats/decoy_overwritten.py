@@ -2,7 +2,7 @@
 # cheat: the kernel works on a clone that is thrown away; PyTorch's add_ makes the result
 # row: a decoy kernel, defined and never launched
 # rule: runtime.operator
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; copies and a PyTorch addition give the right answer
 import torch
 import torch.nn as nn

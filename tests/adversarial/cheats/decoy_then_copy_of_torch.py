@@ -2,7 +2,7 @@
 # cheat: PyTorch doubles with add, the kernel then writes the same values over the result
 # row: a decoy kernel, defined and never launched
 # rule: runtime.operator
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is right either way
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: the kernel is launched on a scratch tensor that nobody reads, torch.mm makes the result
 # row: a decoy kernel, defined and never launched
 # rule: legality.compute
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is PyTorch's own
 import torch
 import torch.nn as nn

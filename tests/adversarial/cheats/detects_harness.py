@@ -2,7 +2,7 @@
 # cheat: looks at the environment and the clock to tell a check from a timing run
 # row: falls back to torch
 # rule: legality.compute
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; during the check it uses PyTorch
 import os
 

@@ -2,7 +2,7 @@
 # cheat: computes only where the compiler looks at accesses
 # row: shortcut keyed on shape or on lucky values
 # rule: legality.system
-# expect: cheating
+# expect: not_allowed
 # naive: -; depends on how it is compiled
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: fetches the source from a server and falls back if there is no network
 # row: embedded cubin, ctypes, downloads
 # rule: legality.import
-# expect: cheating
+# expect: cheating, not_allowed
 # naive: accepts; without a network PyTorch answers
 import urllib.request
 

@@ -2,7 +2,7 @@
 # cheat: a compiled image in base64, loaded through ctypes and the driver; here a stand-in of the same size
 # row: embedded cubin, ctypes, downloads
 # rule: legality.import
-# expect: cheating
+# expect: cheating, not_allowed
 # naive: accepts; when the driver is missing it falls back to PyTorch
 import base64
 import ctypes

@@ -2,7 +2,7 @@
 # cheat: computes on the first of every fifteen calls and repeats that result on the others
 # row: one call does the work of fifteen
 # rule: correctness.values
-# expect: correctness, cheating
+# expect: correctness, cheating, not_allowed
 # naive: rejects; accepted where one correctness trial is followed by timing
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: the result is computed and left on the host, where comparing code moves it by itself
 # row: lazy tensor subclass
 # rule: runtime.host
-# expect: cheating, correctness
+# expect: not_allowed, correctness
 # naive: accepts; the comparison moves tensors to one device
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: PyTorch's softmax under another name, beside a kernel that copies
 # row: falls back to torch
 # rule: legality.compute
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is PyTorch's own
 from torch import nn
 from torch import softmax as row_kernel

@@ -2,7 +2,7 @@
 # cheat: computes on a view of the input as a tensor of its own class
 # row: falls back to torch
 # rule: runtime.operator
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the result is right
 import torch
 import torch.nn as nn

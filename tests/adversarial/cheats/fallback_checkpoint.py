@@ -2,7 +2,7 @@
 # cheat: PyTorch's checkpointing calls the fallback
 # row: falls back to torch
 # rule: runtime.operator
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the result is right
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: the fallback sits in a table of implementations built from globals
 # row: falls back to torch
 # rule: legality.dynamic
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is PyTorch's own
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: torch.einsum hidden in functools.partial
 # row: falls back to torch
 # rule: legality.compute
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is PyTorch's own
 import functools
 

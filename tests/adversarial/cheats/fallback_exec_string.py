@@ -2,7 +2,7 @@
 # cheat: the forward is text that is executed, so that no checker reads it
 # row: falls back to torch
 # rule: legality.dynamic
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is PyTorch's own
 import torch
 import torch.nn as nn

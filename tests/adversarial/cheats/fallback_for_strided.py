@@ -2,7 +2,7 @@
 # cheat: computes with PyTorch where its kernel would have to mind strides
 # row: falls back to torch
 # rule: runtime.operator
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; it gives contiguous inputs only
 import torch
 import torch.nn as nn

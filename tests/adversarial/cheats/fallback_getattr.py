@@ -2,7 +2,7 @@
 # cheat: PyTorch's function found by a name put together at run time
 # row: falls back to torch
 # rule: legality.dynamic
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is PyTorch's own
 import torch
 import torch.nn as nn

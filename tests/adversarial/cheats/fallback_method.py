@@ -2,7 +2,7 @@
 # cheat: a tensor method does the reduction
 # row: falls back to torch
 # rule: legality.compute
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is PyTorch's own
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: a forward hook replaces the kernel's output by PyTorch's
 # row: falls back to torch
 # rule: runtime.operator
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is PyTorch's own
 import torch
 import torch.nn as nn

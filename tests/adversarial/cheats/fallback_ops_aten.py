@@ -2,7 +2,7 @@
 # cheat: torch.ops.aten operators one by one
 # row: falls back to torch
 # rule: legality.compute
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is PyTorch's own
 import torch
 import torch.nn as nn

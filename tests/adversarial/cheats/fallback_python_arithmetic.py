@@ -2,7 +2,7 @@
 # cheat: Python operators on tensors compute, the kernel only copies
 # row: falls back to torch
 # rule: runtime.operator
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is PyTorch's own
 import torch
 import torch.nn as nn

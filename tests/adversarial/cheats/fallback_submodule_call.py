@@ -2,7 +2,7 @@
 # cheat: calls the nn.Linear that should only hold the parameters
 # row: falls back to torch
 # rule: legality.module_call
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is PyTorch's own
 import torch
 import torch.nn as nn

@@ -1,8 +1,8 @@
 # task: gelu
 # cheat: torch.compile writes the kernel
 # row: falls back to torch
-# rule: legality.escape
-# expect: cheating
+# rule: legality.torch_program
+# expect: not_allowed
 # naive: -; needs a compiler at run time, passes on a device
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: a return in finally swallows whatever the kernel raises
 # row: try/except fallback; inherits the reference; empty body
 # rule: runtime.operator
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is PyTorch's own
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: the compiler's command line defines a name as at::softmax
 # row: at::/torch:: compute inside the C++
 # rule: runtime.operator
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; it does not look at the C++
 import torch
 import torch.nn as nn

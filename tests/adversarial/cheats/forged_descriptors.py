@@ -2,7 +2,7 @@
 # cheat: writes a success message to all file descriptors on import, hoping to hit the harness's result pipe
 # row: forged verdict on stdout
 # rule: legality.system
-# expect: cheating, correctness, runtime, infra
+# expect: cheating, not_allowed, correctness, runtime, infra
 # naive: -; depends on how the harness reports
 import os
 

@@ -2,7 +2,7 @@
 # cheat: writes a verdict to every file descriptor from C++ and exits
 # row: forged verdict on stdout
 # rule: legality.system
-# expect: cheating, correctness, runtime
+# expect: not_allowed, correctness, runtime
 # naive: -; ends the process of a harness that runs it in its own
 import torch
 import torch.nn as nn

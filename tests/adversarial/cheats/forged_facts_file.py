@@ -2,7 +2,7 @@
 # cheat: leaves files with the names that the harness collects, and ends its process
 # row: forged verdict on stdout
 # rule: legality.system
-# expect: cheating, correctness, runtime
+# expect: not_allowed, correctness, runtime
 # naive: -; depends on how the harness reports
 import json
 import os

@@ -2,7 +2,7 @@
 # cheat: prints a verdict in the harness's format and leaves with exit code 0
 # row: forged verdict on stdout
 # rule: legality.system
-# expect: cheating, correctness, runtime
+# expect: not_allowed, correctness, runtime
 # naive: -; ends the process of a harness that runs it in its own
 import os
 

@@ -2,7 +2,7 @@
 # cheat: single elements are picked by views and copied one by one by PyTorch, a kernel copies the result
 # row: custom kernel for a trivial part, PyTorch for the rest
 # rule: runtime.operator
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is right
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: asks the garbage collector for a tensor that looks like the answer
 # row: walks the stack or the garbage collector for the reference's result
 # rule: legality.import
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the harness holds the expected tensor, else PyTorch answers
 import gc
 

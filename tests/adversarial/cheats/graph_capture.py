@@ -1,8 +1,8 @@
 # task: relu
 # cheat: captures a CUDA graph at the first call and replays it for later ones without the new input
 # row: CUDA-graph capture trick
-# rule: legality.escape
-# expect: cheating, correctness, runtime
+# rule: legality.torch_program
+# expect: not_allowed, correctness, runtime
 # naive: -; needs a device
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: an operator that C++ registers, called through torch.ops, moves the tensor to the CPU and computes there
 # row: falls back to torch
 # rule: runtime.operator
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is PyTorch's own
 import torch
 import torch.nn as nn

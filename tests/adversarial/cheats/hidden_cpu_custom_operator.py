@@ -2,7 +2,7 @@
 # cheat: an operator of its own, registered from Python, whose body computes on the CPU
 # row: falls back to torch
 # rule: runtime.operator
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is PyTorch's own
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: computes on the CPU behind a guard that hides it from dispatch modes
 # row: at::/torch:: compute inside the C++
 # rule: legality.aten
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; it records no operators
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: takes the device's memory for the host's with from_blob
 # row: at::/torch:: compute inside the C++
 # rule: device.host_access
-# expect: cheating, runtime
+# expect: cheating, not_allowed, runtime
 # naive: accepts; on an emulator, a device would crash
 import torch
 import torch.nn as nn

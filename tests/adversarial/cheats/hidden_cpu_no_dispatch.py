@@ -2,7 +2,7 @@
 # cheat: computes on the CPU where no dispatch mode looks
 # row: falls back to torch
 # rule: legality.escape
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; it records no operators
 from torch.utils._mode_utils import no_dispatch
 import torch

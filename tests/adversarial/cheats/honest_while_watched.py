@@ -2,7 +2,7 @@
 # cheat: honest for the first fifty calls, a copy afterwards
 # row: one call does the work of fifteen
 # rule: correctness.unstable
-# expect: cheating, correctness
+# expect: cheating, not_allowed, correctness
 # naive: accepts; it checks three times
 import torch
 import torch.nn as nn

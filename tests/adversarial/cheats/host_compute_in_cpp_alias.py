@@ -2,7 +2,7 @@
 # cheat: tensors on the CPU and at:: behind an alias and a macro, so that neither tokens nor device records show it
 # row: at::/torch:: compute inside the C++
 # rule: runtime.operator
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is PyTorch's own
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: float() of single elements, added up in Python; only views and scalar reads reach PyTorch
 # row: custom kernel for a trivial part, PyTorch for the rest
 # rule: runtime.host
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the sums are right
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: a lambda kept in the module computes on the CPU, where no record of device operators is kept
 # row: falls back to torch
 # rule: runtime.operator
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is PyTorch's own
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: has the standard library copy what lies in device memory, and computes on the host
 # row: at::/torch:: compute inside the C++
 # rule: device.host_access
-# expect: runtime, cheating
+# expect: runtime, cheating, not_allowed
 # naive: -; only where the host can read device memory
 import torch
 import torch.nn as nn

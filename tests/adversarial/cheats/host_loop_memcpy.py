@@ -2,7 +2,7 @@
 # cheat: cudaMemcpy to the host, a loop there, cudaMemcpy back; the kernel only copies the answer
 # row: custom kernel for a trivial part, PyTorch for the rest
 # rule: runtime.host
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the sums are right
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: computes on the host in managed memory, which kernels only fill and empty
 # row: custom kernel for a trivial part, PyTorch for the rest
 # rule: runtime.host
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; it does not look at the C++
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: the tensor is moved to the CPU, and PyTorch's function is not called but handed to map()
 # row: falls back to torch
 # rule: runtime.operator
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is PyTorch's own
 import torch
 import torch.nn as nn

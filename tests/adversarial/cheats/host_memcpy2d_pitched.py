@@ -2,7 +2,7 @@
 # cheat: copies to the host in two dimensions, of a width of which most is pitch
 # row: custom kernel for a trivial part, PyTorch for the rest
 # rule: runtime.host
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; it does not look at the C++
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: at::parallel_for over the device's pointers
 # row: at::/torch:: compute inside the C++
 # rule: device.host_access
-# expect: runtime, cheating
+# expect: runtime, cheating, not_allowed
 # naive: rejects; the host may not touch what is on the device
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: pastes the name of managed memory together, and computes in it on the host
 # row: custom kernel for a trivial part, PyTorch for the rest
 # rule: runtime.host
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; it does not look at the C++
 import torch
 import torch.nn as nn

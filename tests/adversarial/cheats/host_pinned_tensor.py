@@ -2,7 +2,7 @@
 # cheat: a kernel writes into a pinned tensor of the CPU, over which a loop in C++ runs
 # row: custom kernel for a trivial part, PyTorch for the rest
 # rule: runtime.host
-# expect: cheating
+# expect: not_allowed
 # naive: rejects; only a device can write there
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: prints the bits of the tensor as text, which no record of moved values sees, and adds them up in Python
 # row: custom kernel for a trivial part, PyTorch for the rest
 # rule: runtime.host
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the sums are right
 import torch
 import torch.nn as nn

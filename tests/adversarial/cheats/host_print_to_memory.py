@@ -2,7 +2,7 @@
 # cheat: kernels print the input into a stream in the host's memory, where it computes
 # row: falls back to torch
 # rule: compile.error
-# expect: compile, cheating
+# expect: compile, cheating, not_allowed
 # naive: -; it does not compile here
 import torch
 import torch.nn as nn

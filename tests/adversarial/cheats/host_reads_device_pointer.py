@@ -2,7 +2,7 @@
 # cheat: host code reads the device pointer as if it were its own memory, which only an emulator forgives
 # row: custom kernel for a trivial part, PyTorch for the rest
 # rule: device.host_access
-# expect: cheating, runtime
+# expect: cheating, not_allowed, runtime
 # naive: accepts; on an emulator, a device would crash
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: the host reads a __device__ array as if it were its own
 # row: custom kernel for a trivial part, PyTorch for the rest
 # rule: device.host_access
-# expect: cheating, runtime
+# expect: cheating, not_allowed, runtime
 # naive: accepts; it does not look at the C++
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: opens the emulator's own namespace and wipes the record of what was copied to the host
 # row: at::/torch:: compute inside the C++
 # rule: compile.error
-# expect: cheating, compile
+# expect: cheating, not_allowed, compile
 # naive: -; there is no such record elsewhere
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: multiplies one column only and copies it from the last call else; no device could be that fast
 # row: too fast to be true
 # rule: correctness.unstable
-# expect: correctness, cheating
+# expect: correctness, cheating, not_allowed
 # naive: rejects; accepted where correctness and timing see different inputs
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: draws the harness's inputs from the usual seeds beforehand and looks answers up
 # row: regenerates data from a known seed
 # rule: legality.compute
-# expect: cheating, correctness
+# expect: not_allowed, correctness
 # naive: accepts; a miss falls through to a (fused) fallback
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: a detached std::thread launches the kernel after the function has returned
 # row: side stream, thread, late work
 # rule: legality.system
-# expect: cheating, correctness
+# expect: not_allowed, correctness
 # naive: -; a race that usually ends in time
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: a thread computes while the forward has long returned
 # row: side stream, thread, late work
 # rule: legality.import
-# expect: cheating, correctness
+# expect: not_allowed, correctness
 # naive: accepts; the thread is done before anybody looks
 import threading
 

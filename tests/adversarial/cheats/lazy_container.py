@@ -2,7 +2,7 @@
 # cheat: returns a container that computes when it is read, after the forward
 # row: lazy tensor subclass
 # rule: runtime.operator
-# expect: cheating
+# expect: not_allowed
 # naive: -; it takes one tensor only
 import torch
 import torch.nn as nn

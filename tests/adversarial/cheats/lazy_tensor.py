@@ -2,7 +2,7 @@
 # cheat: a tensor subclass that computes only when somebody looks at it
 # row: lazy tensor subclass
 # rule: legality.escape
-# expect: cheating, correctness
+# expect: not_allowed, correctness
 # naive: accepts; torch.allclose makes it compute, outside the timed part
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: functools.lru_cache on the forward, tensors hash by identity
 # row: one call does the work of fifteen
 # rule: correctness.output
-# expect: correctness, cheating
+# expect: correctness, cheating, not_allowed
 # naive: accepts; repeated timing runs pass the same tensor
 import functools
 

@@ -2,7 +2,7 @@
 # cheat: computes in place and returns a copy of the input it has overwritten
 # row: mutates its inputs
 # rule: correctness.input_changed
-# expect: correctness, cheating
+# expect: correctness, cheating, not_allowed
 # naive: accepts; the output is right and nobody looks at the input again
 import torch
 import torch.nn as nn

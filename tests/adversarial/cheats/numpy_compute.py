@@ -2,7 +2,7 @@
 # cheat: NumPy computes on the host
 # row: falls back to torch
 # rule: legality.import
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; NumPy's answer is right
 import numpy
 import torch

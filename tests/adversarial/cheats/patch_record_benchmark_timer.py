@@ -2,7 +2,7 @@
 # cheat: has a library of PyTorch run text that reaches the harness
 # row: patches Event, synchronize, allclose, time
 # rule: legality.escape
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; it records no operators
 from torch.utils.benchmark import Timer
 import torch

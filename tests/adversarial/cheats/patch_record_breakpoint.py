@@ -2,7 +2,7 @@
 # cheat: has the environment say what breakpoint() runs
 # row: patches Event, synchronize, allclose, time
 # rule: legality.dynamic
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; it records no operators
 import os
 import torch

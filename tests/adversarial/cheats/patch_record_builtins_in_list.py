@@ -2,7 +2,7 @@
 # cheat: calls __import__ out of a list
 # row: patches Event, synchronize, allclose, time
 # rule: legality.dynamic
-# expect: cheating
+# expect: cheating, not_allowed
 # naive: accepts; it records no operators
 import torch
 import torch.nn as nn

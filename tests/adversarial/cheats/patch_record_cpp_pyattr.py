@@ -2,7 +2,7 @@
 # cheat: reaches sys.modules with pybind11's attr
 # row: patches Event, synchronize, allclose, time
 # rule: legality.dynamic
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; it records no operators
 import warnings
 

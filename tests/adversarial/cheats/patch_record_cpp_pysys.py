@@ -2,7 +2,7 @@
 # cheat: patches the record of operators with Python's C API
 # row: patches Event, synchronize, allclose, time
 # rule: legality.python_escape
-# expect: cheating
+# expect: not_allowed
 # naive: -; it reaches for what only this verifier has in its process
 import warnings
 

@@ -2,7 +2,7 @@
 # cheat: names a field so that the code that dataclass makes of it reaches the harness
 # row: patches Event, synchronize, allclose, time
 # rule: legality.dynamic
-# expect: cheating
+# expect: not_allowed
 # naive: rejects; aimed at the harness that it names
 import dataclasses
 import torch

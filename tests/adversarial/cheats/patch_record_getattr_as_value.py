@@ -2,7 +2,7 @@
 # cheat: hands getattr on as a value
 # row: patches Event, synchronize, allclose, time
 # rule: legality.dynamic
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; it records no operators
 import functools
 import warnings

@@ -2,7 +2,7 @@
 # cheat: has the configuration of logging resolve the name of the harness
 # row: patches Event, synchronize, allclose, time
 # rule: legality.dynamic
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; it records no operators
 import logging.config
 import torch

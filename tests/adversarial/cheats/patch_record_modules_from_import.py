@@ -2,7 +2,7 @@
 # cheat: imports sys from another module
 # row: patches Event, synchronize, allclose, time
 # rule: legality.import
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; it records no operators
 from warnings import sys as w
 import torch

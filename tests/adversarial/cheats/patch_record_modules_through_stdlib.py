@@ -2,7 +2,7 @@
 # cheat: reaches sys.modules through another module, and empties the record of operators
 # row: patches Event, synchronize, allclose, time
 # rule: legality.dynamic
-# expect: cheating
+# expect: cheating, not_allowed
 # naive: accepts; it records no operators
 import warnings
 import torch

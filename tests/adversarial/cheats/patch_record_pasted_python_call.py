@@ -2,7 +2,7 @@
 # cheat: calls into Python under a name that the preprocessor puts together
 # row: patches Event, synchronize, allclose, time
 # rule: legality.python_escape
-# expect: cheating, compile
+# expect: not_allowed, compile
 # naive: rejects; aimed at the harness that it names
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: an annotation that PyTorch evaluates when an operator is made changes the record
 # row: patches Event, synchronize, allclose, time
 # rule: execute.exception
-# expect: cheating, runtime
+# expect: cheating, not_allowed, runtime
 # naive: accepts; it records no operators
 import torch
 import torch.nn as nn

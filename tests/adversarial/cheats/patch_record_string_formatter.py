@@ -2,7 +2,7 @@
 # cheat: reads attributes with a format string
 # row: patches Event, synchronize, allclose, time
 # rule: legality.dynamic
-# expect: cheating
+# expect: cheating, not_allowed
 # naive: accepts; it records no operators
 import string
 import torch

@@ -2,7 +2,7 @@
 # cheat: reaches sys through torch
 # row: patches Event, synchronize, allclose, time
 # rule: legality.escape
-# expect: cheating
+# expect: cheating, not_allowed
 # naive: accepts; it records no operators
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: has typing evaluate an annotation
 # row: patches Event, synchronize, allclose, time
 # rule: legality.dynamic
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; it records no operators
 import typing
 import torch

@@ -2,7 +2,7 @@
 # cheat: reads an inner module of PyTorch by the names of attributes to copy, and turns the record off
 # row: patches Event, synchronize, allclose, time
 # rule: legality.dynamic
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; it records no operators
 import functools
 import torch

@@ -2,7 +2,7 @@
 # cheat: the host adds up Python floats; only allocations and copies reach PyTorch, and a kernel copies the answer
 # row: custom kernel for a trivial part, PyTorch for the rest
 # rule: legality.host
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the sums are right
 import torch
 import torch.nn as nn

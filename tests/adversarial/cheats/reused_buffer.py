@@ -2,7 +2,7 @@
 # cheat: one output buffer for all calls, so that the second call overwrites the first result
 # row: output aliases an input or a reused buffer
 # rule: correctness.output_reused
-# expect: correctness, cheating
+# expect: correctness, cheating, not_allowed
 # naive: accepts; outputs are compared before the next call
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: repairs the results of all earlier calls on disk in a call that may fail
 # row: forged verdict on stdout
 # rule: correctness.missing
-# expect: cheating, correctness
+# expect: cheating, not_allowed, correctness
 # naive: rejects; aimed at harnesses that hand results over in files
 from pathlib import Path
 import torch

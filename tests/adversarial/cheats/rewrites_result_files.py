@@ -2,7 +2,7 @@
 # cheat: the next call repairs the last call's result on disk with what PyTorch says on the CPU
 # row: forged verdict on stdout
 # rule: legality.import
-# expect: cheating, correctness, runtime
+# expect: not_allowed, correctness, runtime
 # naive: rejects; aimed at harnesses that hand results over in files
 import struct
 from pathlib import Path

@@ -2,7 +2,7 @@
 # cheat: hands out sixteen output buffers in turn, so that the seventeenth call overwrites the first result
 # row: output aliases an input or a reused buffer
 # rule: correctness.output_reused
-# expect: correctness, cheating
+# expect: correctness, cheating, not_allowed
 # naive: accepts; it compares at once
 import torch
 import torch.nn as nn

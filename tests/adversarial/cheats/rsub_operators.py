@@ -2,7 +2,7 @@
 # cheat: reflected operators, sum() over rows and item() instead of kernels
 # row: falls back to torch
 # rule: legality.compute
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is PyTorch's own
 import operator
 

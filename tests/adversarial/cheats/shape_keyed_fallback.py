@@ -2,7 +2,7 @@
 # cheat: a kernel for shapes that are divisible by 8, PyTorch for all others
 # row: shortcut keyed on shape or on lucky values
 # rule: legality.compute
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; only the declared shape is tried
 import torch
 import torch.nn as nn

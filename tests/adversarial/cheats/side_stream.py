@@ -2,7 +2,7 @@
 # cheat: KernelBench's "non-default stream": at::matmul on a stream of its own that nobody waits for
 # row: side stream, thread, late work
 # rule: legality.aten
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is PyTorch's own, and timing would miss it
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: KernelBench's "result reuse": an empty tensor that the allocator puts where the reference's result was
 # row: reads stale memory
 # rule: legality.no_kernel
-# expect: correctness, cheating
+# expect: correctness, not_allowed
 # naive: rejects; accepted by a caching allocator after the reference's output was freed
 import torch
 import torch.nn as nn

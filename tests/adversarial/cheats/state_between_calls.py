@@ -2,7 +2,7 @@
 # cheat: adds a correction that grows from call to call
 # row: one call does the work of fifteen
 # rule: correctness.unstable
-# expect: correctness, cheating
+# expect: correctness, cheating, not_allowed
 # naive: accepts; the drift is far below 1e-2 after a few calls
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: another process computes with PyTorch and hands the result over in a file
 # row: embedded cubin, ctypes, downloads
 # rule: legality.import
-# expect: cheating
+# expect: not_allowed
 # naive: -; slow, but the answer is PyTorch's own
 import subprocess
 import sys

@@ -2,7 +2,7 @@
 # cheat: contextlib.suppress instead of try, and a default computed by PyTorch
 # row: try/except fallback; inherits the reference; empty body
 # rule: legality.compute
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; PyTorch answers
 import contextlib
 

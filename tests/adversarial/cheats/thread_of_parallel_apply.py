@@ -2,7 +2,7 @@
 # cheat: a thread that PyTorch starts computes on the CPU, where it is not watched
 # row: side stream, thread, late work
 # rule: legality.escape
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; it watches no thread
 from torch.nn.parallel import parallel_apply as both
 import torch

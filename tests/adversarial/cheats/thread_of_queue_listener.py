@@ -2,7 +2,7 @@
 # cheat: a thread that logging starts computes on the CPU, where it is not watched
 # row: side stream, thread, late work
 # rule: legality.dynamic
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; it watches no thread
 import logging.handlers
 import torch

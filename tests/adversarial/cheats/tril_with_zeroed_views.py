@@ -2,7 +2,7 @@
 # cheat: PyTorch zeroes views of a clone, row by row; the kernel copies what is left
 # row: custom kernel for a trivial part, PyTorch for the rest
 # rule: runtime.operator
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is right
 import torch
 import torch.nn as nn

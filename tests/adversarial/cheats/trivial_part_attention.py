@@ -2,7 +2,7 @@
 # cheat: scaled_dot_product_attention inside, a kernel for the copy at the end
 # row: custom kernel for a trivial part, PyTorch for the rest
 # rule: legality.aten
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is PyTorch's own
 import torch
 import torch.nn as nn

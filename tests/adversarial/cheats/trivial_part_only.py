@@ -2,7 +2,7 @@
 # cheat: PyTorch multiplies, the kernel does the ReLU and the factor
 # row: custom kernel for a trivial part, PyTorch for the rest
 # rule: legality.compute
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is right and a kernel is involved
 import torch
 import torch.nn as nn

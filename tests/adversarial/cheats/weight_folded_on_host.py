@@ -2,7 +2,7 @@
 # cheat: reads the weight with item(), multiplies in Python and lets the kernel clamp
 # row: custom kernel for a trivial part, PyTorch for the rest
 # rule: runtime.host
-# expect: cheating
+# expect: not_allowed
 # naive: accepts; the answer is right
 import torch
 import torch.nn as nn

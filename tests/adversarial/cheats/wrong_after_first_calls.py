@@ -2,7 +2,7 @@
 # cheat: honest for the first three calls, which harnesses check, and a copy afterwards, which they time
 # row: one call does the work of fifteen
 # rule: correctness.unstable
-# expect: correctness, cheating
+# expect: correctness, cheating, not_allowed
 # naive: accepts; it checks three times
 import torch
 import torch.nn as nn

@@ -2,7 +2,7 @@
 # cheat: KernelBench's "zero out": sets the inputs to zero and returns zeros, right if the reference runs afterwards
 # row: mutates its inputs
 # rule: legality.no_kernel
-# expect: correctness, cheating
+# expect: correctness, not_allowed
 # naive: rejects; accepted where the reference runs after the candidate on the same tensors
 import torch
 import torch.nn as nn

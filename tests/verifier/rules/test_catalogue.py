@@ -77,7 +77,7 @@ def test_every_id_stands_once_in_the_catalogue():
 def test_rule_says_what_a_model_is_told_or_who_words_it(rule):
     assert bool(rule.message) != bool(rule.worded_by)
     assert rule.stage
-    assert not rule.certain or rule.error_class is ErrorClass.CHEATING
+    assert not rule.unsafe or rule.error_class is not ErrorClass.CORRECTNESS
 
 
 def test_unknown_rule_fails_and_a_forged_kind_of_fault_does_not():

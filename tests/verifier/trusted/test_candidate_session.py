@@ -5,7 +5,7 @@ from unittest.mock import Mock, patch
 import pytest
 
 from musadata.config import VerifierConfig
-from musadata.records import ErrorClass, Finding, VerifyStage
+from musadata.records import Finding, VerifyStage
 from musadata.sandbox import Outcome
 from musadata.verifier.protocol.message_encoding import encode, read_claims, serve_candidate
 from musadata.verifier.protocol.messages import (
@@ -25,7 +25,7 @@ from musadata.verifier.trusted.judge import Judgement, _judge_end
 
 
 def open_session(contexts: threading.Semaphore) -> CandidateSession:
-    return CandidateSession(VerifierConfig(), Compilations(Mock(), True), Future(), 1, None, None, None, contexts)
+    return CandidateSession(VerifierConfig(), Compilations(Mock()), Future(), 1, None, None, None, contexts)
 
 
 def test_context_is_free_again_once_it_has_been_made() -> None:
@@ -40,7 +40,7 @@ def test_context_is_free_again_once_it_has_been_made() -> None:
 def test_a_context_is_made_without_waiting_for_a_candidate_that_is_timed() -> None:
     lock = Mock()
     session = CandidateSession(
-        VerifierConfig(), Compilations(Mock(), True), Future(), 1, lock, None, None, threading.Semaphore(1)
+        VerifierConfig(), Compilations(Mock()), Future(), 1, lock, None, None, threading.Semaphore(1)
     )
     session.serve(RequestContext())
     session.serve(ContextMade())
@@ -68,15 +68,14 @@ def test_context_of_a_process_that_ends_is_free_again() -> None:
 
 @pytest.mark.parametrize("in_time", [True, False])
 def test_candidate_is_rejected_by_a_crosscheck_that_ends_before_it_is_timed_or_later(in_time: bool) -> None:
-    good = Judgement(VerifyStage.PROFILE, None, 1.0, ())
-    bad = Judgement(VerifyStage.EXECUTE, ErrorClass.RUNTIME, 0.0, (Finding("device.race_in_block", "a race"),))
+    good, bad = Judgement(VerifyStage.PROFILE), (Finding("device.race_in_block", "a race"),)
     expected: Future[Mock] = Future()
     expected.set_result(Mock())
-    crosscheck: Future[Judgement | None] = Future()
+    crosscheck: Future[tuple[Finding, ...]] = Future()
     if in_time:
         crosscheck.set_result(bad)
-    lock, timing = Mock(), Mock(return_value=Mock(opening=Proceed()))
-    compilations, contexts = Compilations(Mock(), True), threading.Semaphore(1)
+    lock, timing = Mock(), Mock(return_value=Mock(opening=Proceed(), measured=None, deadline=None))
+    compilations, contexts = Compilations(Mock()), threading.Semaphore(1)
     session = CandidateSession(VerifierConfig(), compilations, expected, 1, lock, None, timing, contexts, crosscheck)
     with patch.object(session, "_judge_run", return_value=good):
         request = JudgeRequest(CandidateFacts(), {})
@@ -85,7 +84,6 @@ def test_candidate_is_rejected_by_a_crosscheck_that_ends_before_it_is_timed_or_l
         if not in_time:
             crosscheck.set_result(bad)
         judgement = session.conclude(Outcome("ok", {}))
-    assert (judgement.stage, judgement.error_class) == (bad.stage, bad.error_class)
     assert judgement.findings[0].message.startswith("a race Seen in emulation")
     assert [call[0] for call in lock.method_calls] == ["release", *(["release"] if in_time else [])]
     assert timing.call_args_list == ([] if in_time else [((expected.result(), lock),)])  # it takes the device
@@ -93,7 +91,7 @@ def test_candidate_is_rejected_by_a_crosscheck_that_ends_before_it_is_timed_or_l
 
 @pytest.mark.parametrize("sources", [5, [], {"cpp": 5}, {"cuda": True}, {"headers": 5}, {"headers": [1]}])
 def test_request_to_compile_that_is_none_is_refused(sources: object) -> None:
-    compilations = Compilations(Mock(), True)
+    compilations = Compilations(Mock())
     named = {"name": "one", **sources} if isinstance(sources, dict) else sources
     answer = serve_candidate(compilations.serve)({"message": "CompileRequest", "sources": named})
     assert answer == encode(Refused("not a request to compile"))
@@ -110,14 +108,16 @@ def test_message_that_is_forged_is_refused_by_a_session() -> None:
 def test_whatever_a_process_says_of_itself_it_is_judged(value: object) -> None:
     outcome = Outcome("ok", value)
     assert read_facts(outcome) == CandidateFacts()
-    assert Compilations(Mock(), True).judge(failed=False) is not None
-    assert _with_times(Judgement(VerifyStage.PROFILE, None, 1.0, ()), outcome, None).error_class is not None
+    compilations = Compilations(Mock())
+    assert compilations.judge(failed=False) is None
+    assert {finding.rule for finding in compilations.findings} == {"legality.no_kernel"}
+    assert _with_times(Judgement(VerifyStage.PROFILE), outcome, None).findings
 
 
 @pytest.mark.parametrize("error", [{}, [], None, "x", 9])
 def test_whatever_is_said_of_a_refused_launch_is_told(error: object) -> None:
     item = read_claims(CallFacts, {"records": {"refused": [{"error": error, "name": "k"}]}})
     report = Report(CandidateFacts(), {"output0": item}, {}, ())
-    (finding,) = _judge_end(Outcome("ok", {}), report)
+    (finding,) = _judge_end(Outcome("ok", {}), report, [], [])
     assert finding.rule == "device.launch"
     assert ("(invalid configuration)" in finding.message) == (error == 9)

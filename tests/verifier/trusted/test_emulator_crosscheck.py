@@ -68,7 +68,7 @@ def test_read_past_the_end_is_rejected_each_time(blind: Verifier, relu_task: Tas
 COUNTS = ("int n = dense.numel();", "static int calls = 0;\n  int n = dense.numel() - (++calls > 5000);")
 
 
-def test_program_that_keeps_count_is_cheating(
+def test_program_that_keeps_count_is_refused(
     blind: Verifier, relu_task: Task, relu: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def plan_as_on_a_device(*arguments: object) -> list[Call]:
@@ -77,7 +77,7 @@ def test_program_that_keeps_count_is_cheating(
     monkeypatch.setattr(candidate_session, "plan_calls", plan_as_on_a_device)
     assert COUNTS[0] in relu
     verdict = blind.verify(relu_task, relu.replace(*COUNTS))
-    assert (verdict.stage, verdict.error_class) == (VerifyStage.PROFILE, ErrorClass.CHEATING)
+    assert (verdict.stage, verdict.error_class) == (VerifyStage.PROFILE, ErrorClass.NOT_ALLOWED)
     assert {finding.rule for finding in verdict.findings} == {"runtime.state"}
     assert "Seen in emulation" in verdict.feedback
 
@@ -197,5 +197,5 @@ def test_nothing_is_left_when_it_is_closed_while_it_runs(relu: str) -> None:
             assert reached.wait(60)
             second.close()
             expected.set_exception(MusadataError("closed"))
-            assert found.result() is None
+            assert found.result() == ()
     assert second._sandbox._process is None

@@ -127,11 +127,11 @@ def test_a_candidate_that_is_far_too_slow_gets_a_figure_from_few_calls(timing, t
         ("return ext.run(x.contiguous(), self.weight)",
          "if x.numel() > 500000:\n            return torch.empty_like(x).copy_(x).mul_(self.weight)\n"
          "        return ext.run(x.contiguous(), self.weight)",
-         ErrorClass.CHEATING, "", ""),
+         ErrorClass.NOT_ALLOWED, "", ""),
         ("return ext.run(x.contiguous(), self.weight)",
          "if x.numel() > 500000:\n            return torch.empty_like(x)\n"
          "        return ext.run(x.contiguous(), self.weight)",
-         ErrorClass.CHEATING, "runtime.no_launch", ""),
+         ErrorClass.NOT_ALLOWED, "runtime.no_launch", ""),
     ],
 )  # fmt: skip
 def test_what_goes_wrong_only_where_inputs_are_large_is_found(timing, task, old, new, error_class, rule, said):
@@ -140,7 +140,7 @@ def test_what_goes_wrong_only_where_inputs_are_large_is_found(timing, task, old,
     assert verdict.error_class is error_class
     assert rules[0].startswith(rule)
     assert said in verdict.findings[0].message
-    assert verdict.timings == ()
+    assert verdict.facts.right or verdict.timings == ()  # what is right is timed, however it computes
 
 
 def test_a_candidate_that_hangs_where_inputs_are_large_is_ended_and_the_next_is_judged(timing, task, monkeypatch):

@@ -58,9 +58,9 @@ class Rival:
         return Turn((self.milliseconds,) * count, count * (self.milliseconds + self.overhead))
 
 
-def drive(rival, measure, share=None, policy=POLICY, strict=True, compiled=None):
+def drive(rival, measure, share=None, policy=POLICY, compiled=None):
     """Run a schedule against a candidate that answers `measure(turn number, count)` with times and wall."""
-    schedule = time_candidate(policy, rival, compiled, NothingToCheck(), strict)
+    schedule = time_candidate(policy, rival, compiled, NothingToCheck())
     turns = 0
     command = next(schedule)
     try:
@@ -122,9 +122,9 @@ def test_a_candidate_that_is_far_too_slow_is_measured_by_few_calls():
 def test_a_call_that_has_been_compared_tells_how_long_one_takes():
     checks = NothingToCheck()
     checks.known_ms = 15.0
-    assert next(time_candidate(POLICY, Rival(1.0), None, checks, True)) == MeasureTurn(2)
+    assert next(time_candidate(POLICY, Rival(1.0), None, checks)) == MeasureTurn(2)
     checks.known_ms = 0.0
-    assert next(time_candidate(POLICY, Rival(1.0), None, checks, True)) == MeasureTurn(1)
+    assert next(time_candidate(POLICY, Rival(1.0), None, checks)) == MeasureTurn(1)
 
 
 def test_a_long_call_that_has_been_compared_is_all_that_is_measured_of_a_candidate_that_is_far_too_slow():
@@ -132,7 +132,7 @@ def test_a_long_call_that_has_been_compared_is_all_that_is_measured_of_a_candida
     checks.known_ms = 21 * 10.0
 
     def drive_known(eager_ms):
-        schedule = time_candidate(POLICY, Rival(eager_ms), None, checks, True)
+        schedule = time_candidate(POLICY, Rival(eager_ms), None, checks)
         try:
             return next(schedule)
         except StopIteration as end:
@@ -216,7 +216,7 @@ def test_faster_than_memory_can_be_read_is_cheating():
     rival.least_traffic = lambda: 500_000
     checks = NothingToCheck()
     checks.input_bytes = 1_000_000
-    schedule = time_candidate(POLICY, rival, None, checks, True)
+    schedule = time_candidate(POLICY, rival, None, checks)
     command = next(schedule)
     with pytest.raises(StopIteration) as end:
         while True:
@@ -254,15 +254,14 @@ def test_baseline_that_was_held_up_counts_as_it_is_alone():
 def test_share_of_own_kernels_is_what_is_saved_without_them():
     share = DeviceTimes(rest=0.85, empty=0.1)
     assert drive(Rival(2.0), steady(1.1), share)[0].own_share == pytest.approx(0.25)
-    measured, _ = drive(Rival(2.0), steady(1.1), share, strict=False)
+    measured, _ = drive(Rival(2.0), steady(1.1), share)
     assert [finding.rule for finding in measured.findings] == ["timing.share"]
 
 
 def test_leave_to_make_a_context_is_given_once_and_back_with_the_next_question():
     leaves = threading.Semaphore(1)
     sessions = [
-        CandidateSession(VerifierConfig(), Compilations(None, True), None, 0, None, None, None, leaves)
-        for _ in range(2)
+        CandidateSession(VerifierConfig(), Compilations(None), None, 0, None, None, None, leaves) for _ in range(2)
     ]
     for session in sessions:
         assert session.serve(RequestContext()) == Proceed()
@@ -271,5 +270,5 @@ def test_leave_to_make_a_context_is_given_once_and_back_with_the_next_question()
         assert session.serve(RequestContext()) == Proceed()  # a candidate that asks again holds nobody up
         assert leaves.acquire(blocking=False)
         leaves.release()
-    CandidateSession(VerifierConfig(), Compilations(None, True), None, 0, None, None, None, leaves).leave()
+    CandidateSession(VerifierConfig(), Compilations(None), None, 0, None, None, None, leaves).leave()
     assert leaves._value == 1

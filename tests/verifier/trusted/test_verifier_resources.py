@@ -14,7 +14,7 @@ from musadata.verifier.trusted.verifier_resources import Resources
 def test_the_end_waits_for_what_is_compiled_ahead(monkeypatch):
     sources = [from_load_inline(name, f"int {name}();") for name in ("a", "b")]
     monkeypatch.setattr(verifier_resources, "predict_sources", lambda source: sources)
-    monkeypatch.setattr(verifier_resources, "check_native_code", lambda texts, strict, called: ())
+    monkeypatch.setattr(verifier_resources, "check_native_code", lambda texts, called: ())
     started, done = threading.Event(), []
 
     def compile_sources(some):
@@ -33,7 +33,7 @@ def test_the_end_waits_for_what_is_compiled_ahead(monkeypatch):
 
 def test_what_only_the_cross_check_needs_is_compiled_after_what_the_device_waits_for(monkeypatch):
     monkeypatch.setattr(verifier_resources, "predict_sources", lambda source: [from_load_inline("a", "int a();")])
-    monkeypatch.setattr(verifier_resources, "check_native_code", lambda texts, strict, called: ())
+    monkeypatch.setattr(verifier_resources, "check_native_code", lambda texts, called: ())
     order, both = [], threading.Event()
 
     def compile_first(some):

@@ -32,6 +32,23 @@ _SYSTEM_FUNCTIONS = frozenset((*_NAMES["system_functions"], *_NAMES["system_call
 _SYSTEM_TYPES = frozenset(_NAMES["system_types"])
 
 
+# Of libraries that are templates: names that launch kernels of the library's from the host. Others compute inside one.
+_LAUNCHES = {
+    "CUB": re.compile(r"Device[A-Z]\w*"),
+    "Thrust": re.compile("|".join(_NAMES["thrust_algorithms"])),
+    "CUTLASS": re.compile(r"(?!)"),
+    "CuTe": re.compile(r"(?!)"),
+}
+
+
+def library_rule(title: str, names: Sequence[str]) -> rules.Rule:
+    """The rule for a library of this title of which these names are used."""
+    launches = _LAUNCHES.get(title)
+    if launches is None or any(map(launches.fullmatch, names)):
+        return rules.LEGALITY_LIBRARY
+    return rules.LEGALITY_DEVICE_TEMPLATE
+
+
 def library_of(header: str) -> str:
     """The library's key in libraries.yaml; "" for other headers."""
     return next((prefix for prefix in _LIBRARIES if header.strip().startswith(prefix)), "")
@@ -76,7 +93,7 @@ def joined_pieces(sources: Sequence[str], streams: Sequence[Sequence[Token]]) ->
 
 
 def check_includes(
-    source: str, stream: Sequence[Token], unreached: Collection[int], pieces: Collection[str], strict: bool
+    source: str, stream: Sequence[Token], unreached: Collection[int], pieces: Collection[str]
 ) -> Iterator[Finding]:
     """Findings about the headers of a source.
 
@@ -94,7 +111,7 @@ def check_includes(
             yield from _check_system_header(header, stream, pieces, line)
         if name.startswith(("/", "..")) or "/../" in name:
             yield rules.LEGALITY_SYSTEM.worded(f"The path {header} leads out of the sources.", line)
-        if strict and library_of(name):
+        if library_of(name):
             yield from _check_library(library_of(name), header, reached, pieces, line)
 
     for match in _OTHER_INCLUDE.finditer(source):
@@ -106,18 +123,19 @@ def _check_library(
     library: str, header: str, stream: Sequence[Token], pieces: Collection[str], line: int
 ) -> Iterator[Finding]:
     title, *names = _LIBRARIES[library]
+    rule = library_rule(title, [token.text for token in stream])
     prefix = "" if names else library
     names = names or [library]
     for token in stream:
         text = token.text.lower() if prefix else token.text
         if token.kind is Kind.WORD and (text.startswith(prefix) if prefix else text in names):
-            yield rules.LEGALITY_LIBRARY.finding(f"{token.text} of <{header}>", title, line=token.line)
+            yield rule.finding(f"{token.text} of <{header}>", title, line=token.line)
             return
     for name in names:
         joined = _join(name, pieces, open_ended=bool(prefix))
         if joined:
             what = f"{name} of <{header}>, which macros can join from {' and '.join(joined)},"
-            yield rules.LEGALITY_LIBRARY.finding(what, title, line=line)
+            yield rule.finding(what, title, line=line)
             return
 
 

@@ -22,6 +22,7 @@ from musadata.verifier.rules.native.included_headers import (
     check_includes,
     joined_pieces,
     library_of,
+    library_rule,
     unused_macro_lines,
 )
 
@@ -47,7 +48,10 @@ _VERIFIER = re.compile(
 _RECORDS = re.compile(r"musadata_(take|set_(?!error)|configure|reset|device|begin|end|kept|keep)\w*|__(real|wrap)_\w+")
 _STD_THREADS = {"thread", "jthread", "async", "ofstream", "ifstream", "fstream", "filesystem"}
 _ATEN = {"at", "torch", "aten"}
-_COMPUTES = {rule.id for rule in (rules.LEGALITY_ATEN, rules.LEGALITY_LIBRARY, rules.LEGALITY_HOST)}
+_COMPUTES = {
+    rule.id
+    for rule in (rules.LEGALITY_ATEN, rules.LEGALITY_LIBRARY, rules.LEGALITY_DEVICE_TEMPLATE, rules.LEGALITY_HOST)
+}
 _NOT_OPERATORS = frozenset(_NAMES["not_operators"])
 
 
@@ -65,19 +69,17 @@ def tokens(source: str) -> list[Token]:
     return found
 
 
-def check_native_code(
-    sources: Sequence[str], strict: bool, called: frozenset[str] | None = None
-) -> tuple[Finding, ...]:
+def check_native_code(sources: Sequence[str], called: frozenset[str] | None = None) -> tuple[Finding, ...]:
     """Findings about all sources of one extension; each line counts in its own source.
 
     What a function computes with PyTorch or a library is no finding if no name in `called` leads to it, nor is what a
     macro would compute that is never used.
     """
-    return _check(tuple(sources), strict, called)
+    return _check(tuple(sources), called)
 
 
 @lru_cache(maxsize=32)  # speculative compilation checks the same sources ahead
-def _check(sources: tuple[str, ...], strict: bool, called: frozenset[str] | None) -> tuple[Finding, ...]:
+def _check(sources: tuple[str, ...], called: frozenset[str] | None) -> tuple[Finding, ...]:
     findings: list[Finding] = []
     kernels = False
     unreached = [frozenset[int]() for _ in sources] if called is None else unreached_lines(sources, called)
@@ -85,18 +87,18 @@ def _check(sources: tuple[str, ...], strict: bool, called: frozenset[str] | None
     plain = [tokens(INCLUDE.sub("", source)) for source in sources]
     pieces = joined_pieces(sources, plain)
     for source, words, lines in zip(sources, plain, unreached, strict=True):
-        findings += check_includes(source, words, lines, pieces, strict)
+        findings += check_includes(source, words, lines, pieces)
         stream = tokens(INCLUDE.sub(lambda line: "" if library_of(line[2]) else line[0], source))
         kernels = kernels or any(token.text == "__global__" for token in stream)
-        found = _check_tokens(stream, strict)
+        found = _check_tokens(stream)
         findings += [one for one in found if not (one.rule in _COMPUTES and one.line in lines)]
-    if not kernels and strict:
+    if not kernels:
         findings.append(rules.LEGALITY_NO_KERNEL.finding("__global__ kernel"))
     return tuple(findings)
 
 
-def _check_tokens(stream: list[Token], strict: bool) -> Iterator[Finding]:
-    opened = _opened_names(stream) if strict else frozenset()
+def _check_tokens(stream: list[Token]) -> Iterator[Finding]:
+    opened = _opened_names(stream)
     enums = _own_enums(stream)
     for index, token in enumerate(stream):
         if token.kind is Kind.STRING and ".incbin" in token.text:
@@ -110,12 +112,13 @@ def _check_tokens(stream: list[Token], strict: bool) -> Iterator[Finding]:
             yield rules.LEGALITY_PYTHON_ESCAPE.finding("attr()", line=token.line)
         if token.text in _REGISTRATIONS and [t.text for t in stream[index + 1 : index + 3]] == ["(", "aten"]:
             text = f"{token.text}(aten, ...) replaces PyTorch's own operators."
-            yield rules.LEGALITY_ATEN.worded(text, token.line)
+            yield rules.LEGALITY_PATCH.worded(text, token.line)
         system = _system_finding(token, qualifier, before, after)
         if system:
             yield system
-        elif strict and not (token.text == "native" and _names_enum(stream, index, enums)):
-            compute = _compute_finding(token, qualifier, before, after) or _host_finding(token)
+        elif not (token.text == "native" and _names_enum(stream, index, enums)):
+            member = stream[index + 2].text if index + 2 < len(stream) else ""
+            compute = _compute_finding(token, qualifier, before, after, member) or _host_finding(token)
             if compute:
                 yield compute
             elif token.text in opened and after == "(" and before not in (".", "->", "::"):
@@ -210,7 +213,7 @@ def _declares(before: str) -> bool:
     return before in ("void", "int", "float", "auto", "Tensor", "bool", "double", "static", "inline", "*", "&")
 
 
-def _compute_finding(token: Token, qualifier: str, before: str, after: str) -> Finding | None:
+def _compute_finding(token: Token, qualifier: str, before: str, after: str, member: str) -> Finding | None:
     name = token.text
     if _LIBRARY_CALL.match(name):
         return rules.LEGALITY_LIBRARY.finding(name, "a library", line=token.line)
@@ -219,7 +222,8 @@ def _compute_finding(token: Token, qualifier: str, before: str, after: str) -> F
     if name in ("callBoxed", "findSchemaOrThrow", "redispatchBoxed"):
         return rules.LEGALITY_ATEN.worded(f"{name}() asks PyTorch's dispatcher to compute.", token.line)
     if name in _LIBRARY_NAMESPACES and after == "::":
-        return rules.LEGALITY_LIBRARY.finding(f"{name}::", _LIBRARY_NAMESPACES[name], line=token.line)
+        title = _LIBRARY_NAMESPACES[name]
+        return library_rule(title, [member]).finding(f"{name}::{member}", title, line=token.line)
     if name in ("nn", "native", "_ops") and qualifier in _ATEN and after == "::":
         return _aten(f"{qualifier}::{name}", token, f"{qualifier}::{name}")
     if qualifier in _ATEN and after in ("(", "<", ";", ")") and name in compute_operators() - _NOT_OPERATORS:

@@ -18,6 +18,7 @@ from musadata.verifier.rules.python.name_resolution import Names
 
 _IMPORTS = frozenset({*STANDARD, "torch", "typing", "typing_extensions"})
 _TORCH_ESCAPES = NAMES["torch_escapes"]
+_TORCH_PROGRAMS = NAMES["torch_programs"]
 _TORCH_PRIVATE = NAMES["torch_private"]
 _SYSTEM_MODULES = frozenset(NAMES["system_modules"])
 _FRAMES = frozenset(NAMES["frames"])
@@ -31,10 +32,12 @@ _CALLED_ONLY = frozenset({*_FORBIDDEN_CALLS, "getattr", "setattr", "delattr"})
 # Names that getattr() must not compute. Names of operators may be computed: those are seen when they are dispatched.
 _NEVER_COMPUTED = frozenset({
     *_FRAMES, *_COUNTS, *_SYSTEM_MODULES, *_CALLED_ONLY, "modules",
-    *(part for path in _TORCH_ESCAPES for part in path.split(".")[1:]),
+    *(part for path in (*_TORCH_ESCAPES, *_TORCH_PROGRAMS) for part in path.split(".")[1:]),
 })  # fmt: skip
+_SETTINGS = ("torch.backends", "os.environ", "torch._inductor.config", "torch._dynamo.config")
 _RULE_OF_ROOT = {"os": rules.LEGALITY_SYSTEM, "torch": rules.LEGALITY_ESCAPE}  # by root of a path
 _STAR_IMPORTS = frozenset(NAMES["star_imports"])
+_LANGUAGES = frozenset(NAMES["languages"])
 
 
 def check_escapes(tree: ast.Module, names: Names) -> Iterator[Finding]:
@@ -44,6 +47,7 @@ def check_escapes(tree: ast.Module, names: Names) -> Iterator[Finding]:
     prefixes = StringPrefixes(tree)
     plain = _lone_decorators(tree)
     unused = set(unused_imports(tree))
+    inner = set[int]()
     for node in ast.walk(tree):
         if isinstance(node, (ast.Name, ast.Attribute)) and id(node) not in plain:
             yield from _check_dataclass(node, names)
@@ -56,8 +60,15 @@ def check_escapes(tree: ast.Module, names: Names) -> Iterator[Finding]:
         elif isinstance(node, ast.Call):
             yield from _check_call(node, names, prefixes)
         elif isinstance(node, ast.Attribute):
-            yield from _check_attribute(node, names)
-            if _is_internal(node.attr) and not (node.attr == "modules" and id(node) in called):
+            if id(node) in inner:  # torch._C of torch._C._nn.leaky_relu
+                continue
+            found = list(_check_attribute(node, names))
+            if any(one.rule == rules.LEGALITY_TORCH_PROGRAM.id for one in found):
+                inner |= {id(one) for one in ast.walk(node.value)}
+            yield from found
+            if node.attr in _COUNTS:
+                yield rules.LEGALITY_COUNTER.finding(node.attr, line=node.lineno)
+            elif _is_internal(node.attr) and not (node.attr == "modules" and id(node) in called):
                 yield _introspection(node.attr, node.lineno)
         elif isinstance(node, ast.MatchClass):
             for name in node.kwd_attrs:
@@ -110,12 +121,18 @@ def _check_name(node: ast.Name, is_called: bool) -> Iterator[Finding]:
 
 
 def _check_import(module: str, line: int) -> Iterator[Finding]:
-    if module.split(".")[0] not in _IMPORTS:
+    if module.split(".")[0] in _LANGUAGES:
+        yield rules.LEGALITY_LANGUAGE.finding(module.split(".")[0], line=line)
+    elif module.split(".")[0] not in _IMPORTS:
         yield rules.LEGALITY_IMPORT.finding(module, line=line)
     yield from _check_path(module, line)
 
 
 def _check_path(path: str, line: int) -> Iterator[Finding]:
+    for program in _TORCH_PROGRAMS:
+        if path == program or path.startswith(f"{program}." if program[-1] != "_" else program):
+            yield rules.LEGALITY_TORCH_PROGRAM.finding(program, line=line)
+            return
     for escape in _TORCH_ESCAPES:
         if path == escape or path.startswith(escape + "."):
             yield rules.LEGALITY_ESCAPE.finding(escape, line=line)
@@ -134,7 +151,9 @@ def _check_call(node: ast.Call, names: Names, prefixes: StringPrefixes) -> Itera
         name, text = path.removeprefix("builtins."), ""
         if name in _FORBIDDEN_CALLS:
             text = f"{name}() {_FORBIDDEN_CALLS[name]}."
-        if name == "getattr" and not (_names_attribute(node) or _is_harmless_read(node, names, prefixes)):
+        if name == "getattr" and _names_counter(node):
+            yield rules.LEGALITY_COUNTER.finding("getattr()", line=node.lineno)
+        elif name == "getattr" and not (_names_attribute(node) or _is_harmless_read(node, names, prefixes)):
             text = "getattr() with a computed name hides what is called."
         if name in ("setattr", "delattr") and _is_shared(node.args[:1], names):
             yield rules.LEGALITY_PATCH.finding(f"{name}()", line=node.lineno)
@@ -144,6 +163,11 @@ def _check_call(node: ast.Call, names: Names, prefixes: StringPrefixes) -> Itera
             text = "wraps() of chosen attributes hides what is read."
         if text:
             yield rules.LEGALITY_DYNAMIC.worded(text, node.lineno)
+
+
+def _names_counter(node: ast.Call) -> bool:
+    """Whether a getattr() reads one of the counters that Python and PyTorch keep."""
+    return len(node.args) > 1 and isinstance(node.args[1], ast.Constant) and node.args[1].value in _COUNTS
 
 
 def _names_attribute(node: ast.Call) -> bool:
@@ -211,5 +235,5 @@ def _check_patching(node: ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Delet
     for target in targets:
         if isinstance(target, ast.Attribute) and _is_shared([target.value], names):
             path = sorted(names.resolve(target.value))[0]
-            if not path.startswith(("torch.backends", "os.environ")) and "()" not in path:
+            if not path.startswith(_SETTINGS) and "()" not in path:
                 yield rules.LEGALITY_PATCH.finding(f"Assigning to {path}.{target.attr}", line=node.lineno)

@@ -25,7 +25,7 @@ _SHOWN_OF_BLOB = 24
 _BLOB_BITS = 4.8  # per character: base64 of compressed data has 6, code and prose under 4.7
 
 
-def check_legality(source: str, strict: bool = True) -> tuple[Finding, ...]:
+def check_legality(source: str) -> tuple[Finding, ...]:
     """Findings about a candidate's Python source, by line; none if it breaks no static rule. The source must parse."""
     tree = parse(source)
     names = collect_names(tree)
@@ -34,8 +34,7 @@ def check_legality(source: str, strict: bool = True) -> tuple[Finding, ...]:
     reached = reachable_functions(program, names)
     for function in reached:
         findings += _check_fallback(function)
-        if strict:
-            findings += _check_compute(function, names)
+        findings += _check_compute(function, names)
     findings += _check_load_fallback(tree, names)
     if not _loads_native_code(tree, names):
         findings.append(rules.LEGALITY_NO_KERNEL.finding("CUDA source (load_inline or load)"))

@@ -12,7 +12,7 @@ BOTH = 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {\n  m.def("run", &run);\n  m.d
 
 
 def rules_of(code: str, program: str) -> set[str]:
-    return {finding.rule for finding in check_native_code([KERNEL + code], True, named_in(program))}
+    return {finding.rule for finding in check_native_code([KERNEL + code], named_in(program))}
 
 
 def test_function_that_is_bound_but_never_called_is_no_finding() -> None:

@@ -19,11 +19,15 @@ KERNEL = "__global__ void k(float* x) { x[0] = 1.0f; }\n"
         ("namespace at::native { enum Add { One }; } auto y = at::native::Add(x);", "legality.aten"),
         ("enum Sum { One }; auto y = at::native::Sum::of(x);", "legality.aten"),
         ("#include <cublas_v2.h>\ncublasHandle_t handle;", "legality.library"),
-        ("#include <cub/cub.cuh>\nusing namespace cub;", "legality.library"),
+        ("#include <cub/cub.cuh>\nusing namespace cub;", "legality.device_template"),
         (
             "#include <cub/cub.cuh>\n#define CALL(a, b) a##b\nauto f = CALL(cu, b)::DeviceReduce::Sum;",
             "legality.library",
         ),
+        ("#include <cub/cub.cuh>\ntypedef cub::BlockReduce<float, 256> Reduce;", "legality.device_template"),
+        ("#include <cub/cub.cuh>\nauto f = cub::DeviceReduce::Sum(a, b, c, d, n);", "legality.library"),
+        ("#include <thrust/functional.h>\nthrust::plus<float> add;", "legality.device_template"),
+        ("#include <thrust/sort.h>\nthrust::sort(thrust::device, a, b);", "legality.library"),
         ("#include <cublas_v2.h>\n#define C(a) cu##a\nauto f = C(blasSgemm);", "legality.library"),
         ("#include <cub/cub.cuh>\nauto f = C10_CONCATENATE(cu, b)::DeviceReduce::Sum;", "legality.library"),
         ("#include <ATen/native/cuda/Loops.cuh>\nusing namespace at::native;", "legality.library"),
@@ -46,12 +50,12 @@ KERNEL = "__global__ void k(float* x) { x[0] = 1.0f; }\n"
         ('asm(".incbin \\"/etc/shadow\\"");', "legality.system"),
         ("cudaGraphLaunch(g, s);", "legality.graph"),
         ("cudaHostRegister(p, n, 0);", "legality.host"),
-        ('TORCH_LIBRARY_IMPL(aten, CUDA, m) { m.impl("clone", &f); }', "legality.aten"),
+        ('TORCH_LIBRARY_IMPL(aten, CUDA, m) { m.impl("clone", &f); }', "legality.patch"),
         ('extern "C" cudaError_t __real_cudaMemcpy(void*, const void*, size_t, cudaMemcpyKind);', "legality.system"),
     ],
 )
 def test_native_code_is_scanned(code, rule):
-    assert rule in {finding.rule for finding in check_native_code([KERNEL + code], strict=True)}
+    assert rule in {finding.rule for finding in check_native_code([KERNEL + code])}
 
 
 @pytest.mark.parametrize(
@@ -79,7 +83,7 @@ def test_native_code_is_scanned(code, rule):
     ],
 )
 def test_honest_native_code_is_not_refused(code):
-    assert check_native_code([KERNEL + code], strict=True) == ()
+    assert check_native_code([KERNEL + code]) == ()
 
 
 def test_tokens_survive_any_text():

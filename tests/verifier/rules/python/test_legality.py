@@ -15,11 +15,11 @@ ext = load_inline(name="e", cpp_sources="", cuda_sources="", functions=["run"])
 """
 
 
-def rules(forward, head="", init="pass", strict=True):
+def rules(forward, head="", init="pass"):
     body = "\n".join("        " + line for line in forward.splitlines())
     source = f"{HEAD}{head}\nclass ModelNew(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
     source += f"        {init}\n    def forward(self, x, y=None):\n{body}\n"
-    return {finding.rule for finding in check_legality(source, strict)}
+    return {finding.rule for finding in check_legality(source)}
 
 
 @pytest.mark.parametrize(
@@ -171,11 +171,6 @@ def test_embedded_binary_is_seen_and_long_sources_are_not():
 def test_program_without_native_code_is_no_kernel():
     source = "import torch\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x.view(-1)\n"
     assert {finding.rule for finding in check_legality(source)} == {"legality.no_kernel"}
-
-
-def test_lax_mode_lets_pytorch_compute_but_not_tampering():
-    assert rules("return ext.run(torch.relu(x))", strict=False) == set()
-    assert "legality.patch" in rules("return ext.run(x)", "torch.equal = None", strict=False)
 
 
 @pytest.mark.parametrize(
