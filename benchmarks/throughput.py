@@ -24,8 +24,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 
 from benchmarks.kernelbench_harness import write_stand_ins
@@ -76,6 +74,9 @@ def _builds(statement: ast.stmt) -> bool:
 
 def verify_batch(pairs: Sequence[Pair], work: Path, backend: str, cores: int) -> tuple[float, dict[str, Any]]:
     """Seconds of the whole command, and the verdicts by name."""
+    import pyarrow as pa  # a device's machine may lack it
+    import pyarrow.parquet as pq
+
     rows = [{"name": p.name, "reference": p.reference, "source": p.candidate} for p in pairs]
     given, out = work / f"candidates{len(pairs)}.parquet", work / f"verdicts{len(pairs)}.parquet"
     pq.write_table(pa.Table.from_pylist(rows), given)

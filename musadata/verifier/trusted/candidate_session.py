@@ -16,6 +16,7 @@ from musadata.verifier.backends.protocol import Backend
 from musadata.verifier.compilation.built import Built
 from musadata.verifier.protocol import measure_messages as measures
 from musadata.verifier.protocol import messages
+from musadata.verifier.protocol.variants import SWALLOWED
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.native.native_code import check_native_code
 from musadata.verifier.trusted.baseline_process import BaselineFailed
@@ -66,17 +67,24 @@ class Compilations:
         return messages.Compiled(built.path)
 
     def judge(self, failed: bool) -> Judgement | None:
-        """What keeps the candidate from being run, whether or not it caught the exception; else None, and `findings`
-        has what was seen. `failed`: its process ended before it could compile, or an exception did."""
+        """What keeps the candidate from being run; else None, and `findings` has what was seen. `failed`: its process
+        ended before it could compile, or an exception did. Without that, what does not compile keeps nothing: the
+        program goes on with something else."""
         if any(rules.RULES[one.rule].unsafe for one in self.findings):
             return Judgement(VerifyStage.LEGALITY, in_order(self.findings))
-        for built in self.errors:
-            rule = rules.COMPILE_UNSUPPORTED if built.unsupported else rules.COMPILE_ERROR
-            error = rule.finding(built.error) if built.unsupported else rule.worded(built.error)
-            return Judgement(VerifyStage.COMPILE, in_order([*self.findings, error]))
+        errors = list(map(_compile_finding, self.errors[:1]))
+        if errors and (failed or self.errors[0].unsupported):
+            return Judgement(VerifyStage.COMPILE, in_order([*self.findings, *errors]))
+        self.findings += [replace(error, condition=SWALLOWED) for error in errors]
         if self.count == 0 and not failed:
             self.findings.append(rules.LEGALITY_NO_KERNEL.finding("CUDA source"))
         return None
+
+
+def _compile_finding(built: Built) -> Finding:
+    if built.unsupported:
+        return rules.COMPILE_UNSUPPORTED.finding(built.error)
+    return rules.COMPILE_ERROR.worded(built.error)
 
 
 def describe_plan(
@@ -209,11 +217,12 @@ class CandidateSession:
 
     def _judge_run(self, outcome: Outcome, facts: messages.CandidateFacts) -> Judgement:
         expectation = self.expected.result()
-        early = self.compilations.judge(not outcome.ok or facts.error is not None)
-        if early:
-            return early
         calls = self._calls(expectation)
         report = read_report(facts, outcome.files, calls)
+        raised = facts.error is not None or any(one.error is not None for one in report.honest_calls())
+        early = self.compilations.judge(not outcome.ok or raised)
+        if early:
+            return early
         return judge(outcome, report, calls, expectation, self.compilations.findings)
 
     def conclude(self, outcome: Outcome) -> Judgement:

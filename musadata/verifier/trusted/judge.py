@@ -54,7 +54,7 @@ class Judgement:
         fails = any(rule.error_class is ErrorClass.RUNTIME for rule in against)
         wrong = any(rule.error_class is ErrorClass.CORRECTNESS and rule.id not in _OTHERS for rule in against)
         return Facts(
-            compiles=True if was_run else False if ErrorClass.COMPILE in self.classes() else None,
+            compiles=False if ErrorClass.COMPILE in self.classes() else True if was_run else None,
             runs=not fails if decided else None,
             right=not (fails or wrong) if decided else None,
             conditions=self.conditions,
