@@ -46,14 +46,13 @@ from musadata.sampling.structure import describe_structure
 from musadata.storage.commits import Commit, find_commit, require_commit, write_commit
 from musadata.storage.journal import Journal
 from musadata.storage.shards import ShardWriter, deal, read_rows, read_shard, write_shard
-from musadata.teacher.grounding import check_grounding, parse_steps
+from musadata.teacher.claims.judging import judge_claims, share_checked
+from musadata.teacher.claims.steps import parse_claims, parse_steps, render_analysis
 from musadata.teacher.prompts import (
-    STEPS,
     render_correction,
     render_generation,
     render_reasoning,
     render_repair,
-    render_steps,
 )
 from musadata.teacher.protocol import Answer, CannotAnswer, Request
 from musadata.verifier.extract import extract
@@ -72,7 +71,7 @@ IDS, JOURNALS, PROGRAMS = "identities and keys", "journals", "programs found in 
 PROMPTS, STRUCTURE, VIEWING = "prompts", "structure and choice of candidates", "views for trainers"
 COMMITS, REST = "commits", "the rest"
 WATCHED = {
-    REPLIES: (check_grounding, parse_steps),
+    REPLIES: (parse_steps, parse_claims, judge_claims, share_checked),
     READING: (read_rows,),
     IDS: (content_id,),
     PROGRAMS: (extract,),
@@ -139,8 +138,9 @@ class Recorded:
     def answer(self, request: Request) -> Answer:
         task_id, number = request.task.task_id.split(_COPY)
         if not request.reasoning and request.kind.value == "reason":
-            steps = [step for step in self.annotations[task_id].reasoning if step.step in STEPS]
-            return Answer(render_steps(steps))
+            annotation = self.annotations[task_id]
+            claims = [(one.sentence, one.expression) for one in annotation.claims]
+            return Answer(render_analysis(annotation.reasoning, claims))
         found = self._answers.get((task_id, request.sample, request.turn))
         if found is None:
             raise CannotAnswer("nothing is recorded")

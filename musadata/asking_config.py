@@ -96,12 +96,12 @@ class RequestsConfig:
 
 @dataclass(frozen=True)
 class GroundingConfig:
-    """How the sentences of an analysis are checked before it is trained on.
+    """How the claims of an analysis are checked before it is trained on.
 
     Attributes:
-        transcribe: have the teacher write each sentence of its analysis as an expression over the facts, which is
-            evaluated: one more request for each analysis. For sentences whose words no rule of the check knows.
-        least_checked: share of an analysis' sentences of which facts have to decide something; with fewer it is not
+        transcribe: ask a teacher that gave no claims with its analysis, in one more request, to write its sentences as
+            expressions over the facts.
+        least_checked: share of an analysis' sentences that need a claim which facts decide; with fewer it is not
             grounded, and no row is trained on it.
     """
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from musadata.row_enums import (
     Bound,
+    ClaimOutcome,
     ErrorClass,
     OperatorFamily,
     PortVerdict,
@@ -197,6 +198,17 @@ class ReasoningStep:
 
 
 @dataclass(frozen=True)
+class Claim:
+    """A sentence of an analysis, with what it claims as an expression over the facts: see docs/grounding.md."""
+
+    step: str
+    sentence: str
+    expression: str
+    outcome: ClaimOutcome
+    why: str = ""  # the facts that contradict it, or why it is not checked
+
+
+@dataclass(frozen=True)
 class Annotation:
     """What is known about a task before anyone writes a kernel for it. Two traces or more."""
 
@@ -206,7 +218,7 @@ class Annotation:
     traces: tuple[Trace, ...]
     reasoning: tuple[ReasoningStep, ...]
     grounded: bool
-    ungrounded: tuple[str, ...]  # claims in the reasoning that the traces do not bear out
+    ungrounded: tuple[str, ...]  # claims in the reasoning that the traces contradict
     teacher: str
     split: str
     thoughts: str = ""  # what a reasoning model wrote before its reply, where its server shows it
@@ -215,7 +227,9 @@ class Annotation:
     usage: Usage = NO_USAGE
     server: str = ""  # its address; "" for a teacher without one
     served_model: str = ""  # the model and its revision, as the server reports them
-    checked: float = 0.0  # share of the reasoning's sentences of which facts decide something
+    checked: float = 0.0  # share of the reasoning's sentences that have a claim which facts decide
+    claims: tuple[Claim, ...] = ()  # of the reasoning's sentences; what has none is prose
+    schedule: str = ""  # of the program that the reasoning plans, as in `Candidate`; "" if the teacher does not say
 
 
 @dataclass(frozen=True)
@@ -414,6 +428,7 @@ class Question:
     usage: Usage = NO_USAGE
     server: str = ""
     served_model: str = ""
+    claim: str = ""  # what the answer says, as an expression over the facts that holds; "" where none was given
 
 
 @dataclass(frozen=True)

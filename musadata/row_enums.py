@@ -91,3 +91,9 @@ class PortVerdict(StrEnum):
 
     NOT_RUN = "not run"  # no device of that platform judged it
     ACCEPTED = "accepted"
+
+
+class ClaimOutcome(StrEnum):
+    HOLDS = "holds"
+    CONTRADICTED = "contradicted"
+    UNCHECKED = "unchecked"  # the expression cannot be evaluated, or says too little about its sentence

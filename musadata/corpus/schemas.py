@@ -8,7 +8,7 @@ import musadata
 from musadata.corpus.datasets import DATASETS
 from musadata.records import SCHEMA_VERSION
 from musadata.schema import json_schema
-from musadata.teacher.prompts import STEPS
+from musadata.teacher.claims.steps import CLAIMS, STEPS
 
 FOLDER = Path(musadata.__file__).parent.parent / "schemas"
 
@@ -24,17 +24,24 @@ def make_schemas() -> dict[str, dict[str, Any]]:
 
 
 def reasoning_schema() -> dict[str, Any]:
-    """Six texts, one per step, for `response_format` of an OpenAI-compatible server.
+    """Six texts, one per step, and the claims of their sentences, for `response_format` of an OpenAI-compatible server.
 
     The texts have no bound on their length: under xgrammar a bounded string cannot hold a newline.
     """
+    text = {"type": "string"}
+    claim = {
+        "type": "object",
+        "properties": {"sentence": text, "claim": text},
+        "required": ["sentence", "claim"],
+        "additionalProperties": False,
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"musadata six-step reasoning, version {SCHEMA_VERSION}",
         "description": "What a teacher answers when it is asked to reason about a task.",
         "type": "object",
-        "properties": {step: {"type": "string"} for step in STEPS},
-        "required": list(STEPS),
+        "properties": {**dict.fromkeys(STEPS, text), CLAIMS: {"type": "array", "items": claim}},
+        "required": [*STEPS, CLAIMS],
         "additionalProperties": False,
     }
 

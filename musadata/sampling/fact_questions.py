@@ -9,7 +9,8 @@ from random import Random
 
 from musadata.records import Bound, QuestionTopic, TensorFact, Trace
 from musadata.teacher.reasoning.kernel_plan import Call, CallKind, read_calls
-from musadata.teacher.reasoning.task_analysis import group_row, is_contiguous, row_of, strides_of
+from musadata.teacher.reasoning.task_analysis import group_row, row_of
+from musadata.tracing.layout import is_contiguous, strides_of
 from musadata.tracing.roofline import BALANCE, itemsize, tensor_bytes, traffic
 
 WARP, SECTOR_BYTES = 32, 32

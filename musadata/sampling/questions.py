@@ -15,9 +15,9 @@ from musadata.records import (
     SCHEMA_VERSION,
     Annotation,
     Candidate,
+    ClaimOutcome,
     Question,
     QuestionTopic,
-    ReasoningStep,
     Reject,
     Task,
     Trace,
@@ -25,10 +25,11 @@ from musadata.records import (
 from musadata.rows import content_id
 from musadata.sampling.fact_questions import ASKED, Figures, Subject, describe
 from musadata.sampling.rollout import Ask, request_seed
-from musadata.teacher.grounding import check_grounding
+from musadata.teacher.claims.expressions import Facts
+from musadata.teacher.claims.judging import judge_claim
+from musadata.teacher.claims.steps import read_objects
 from musadata.teacher.prompts import render_questions
 from musadata.teacher.protocol import REQUEST_FAILED, Answer, CannotAnswer, Request, RequestFailed, RequestKind
-from musadata.teacher.transcription import read_objects
 from musadata.verifier.backends.musa.port import port_source
 from musadata.verifier.compilation.compile_errors import Unsupported
 from musadata.verifier.compilation.speculative_compile import predict_sources
@@ -78,7 +79,7 @@ def pick_kernel(candidates: Sequence[Candidate]) -> tuple[Candidate | None, str]
 def ask_questions(
     task: Task, annotation: Annotation, candidates: Sequence[Candidate], count: int, teacher: str, seed: int, ask: Ask
 ) -> list[Question | Reject]:
-    """A teacher's questions: those of a known topic whose figures the traces confirm are kept."""
+    """A teacher's questions: those of a known topic whose claim the facts do not contradict are kept."""
     program, cuda = pick_kernel(candidates)
     messages = render_questions(task, annotation.traces, cuda, [topic.value for topic in QuestionTopic], count)
     drawn = request_seed(seed, task.task_id, 0, 0)
@@ -95,7 +96,8 @@ def ask_questions(
     facts += f"\n\n```cuda\n{cuda}\n```" if cuda else ""
     answer = answer if answer.teacher else _named(answer, teacher)
     about = program.candidate_id if program and cuda else ""
-    return [_checked(task, annotation, about, facts, item, answer, cuda) for item in items[:count]]
+    known = Facts(annotation.traces, cuda)
+    return [_checked(task, about, facts, item, answer, known) for item in items[:count]]
 
 
 def _describe_trace(trace: Trace) -> str:
@@ -103,24 +105,32 @@ def _describe_trace(trace: Trace) -> str:
 
 
 def _checked(
-    task: Task, annotation: Annotation, about: str, facts: str, item: dict[str, Any], answer: Answer, cuda: str
+    task: Task, about: str, facts: str, item: dict[str, Any], answer: Answer, known: Facts
 ) -> Question | Reject:
-    asked, answered, topic = (item.get(name) for name in ("question", "answer", "topic"))
+    asked, answered, named, claim = (item.get(name) for name in ("question", "answer", "topic", "claim"))
     if not (isinstance(asked, str) and isinstance(answered, str) and asked.strip() and answered.strip()):
         return reject(task, "question or answer missing", "")
-    known = {one.value.lower(): one for one in QuestionTopic}.get(str(topic).strip().lower())
-    if known is None:
-        return reject(task, "unknown topic", str(topic)[:80])
+    topic = {one.value.lower(): one for one in QuestionTopic}.get(str(named).strip().lower())
+    if topic is None:
+        return reject(task, "unknown topic", str(named)[:80])
     if max(len(asked), len(answered)) > _MOST_CHARACTERS:
         return reject(task, "question or answer too long", "")
-    wrong = check_grounding((ReasoningStep(STEP, f"{asked}\n\n{answered}"),), annotation.traces, cuda)
-    if wrong:
-        return reject(task, "contradicts the facts", wrong[0])
-    return _row(task, about, known, facts, asked.strip(), answered.strip(), answer)
+    outcome, why = judge_claim(answered, claim, known) if isinstance(claim, str) else (ClaimOutcome.UNCHECKED, "")
+    if outcome is ClaimOutcome.CONTRADICTED:
+        return reject(task, "contradicts the facts", f"`{claim}` is false: {why}")
+    holds = str(claim) if outcome is ClaimOutcome.HOLDS else ""
+    return _row(task, about, topic, facts, asked.strip(), answered.strip(), answer, holds)
 
 
 def _row(
-    task: Task, about: str, topic: QuestionTopic, facts: str, asked: str, answered: str, answer: Answer
+    task: Task,
+    about: str,
+    topic: QuestionTopic,
+    facts: str,
+    asked: str,
+    answered: str,
+    answer: Answer,
+    claim: str = "",
 ) -> Question:
     return Question(
         question_id=content_id("question", task.task_id, about, answer.teacher, asked, answered),
@@ -135,6 +145,7 @@ def _row(
         license=task.provenance.license,
         teacher=answer.teacher,
         split=task.split,
+        claim=claim,
         **answer.provenance(),
     )
 

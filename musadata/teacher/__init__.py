@@ -2,8 +2,8 @@
 
 `open_teacher` is the way in; `protocol` says what a teacher is asked and what it answers. Each teacher is a module:
 `compiler_teacher` (with the rooms `compiler` and `reasoning`), `openai`, `batch` and `vllm` (which share `chat`), and
-`replay`. `prompts` renders the questions, `annotation` asks for the six steps, and `grounding` compares what they claim
-with the traces.
+`replay`. `prompts` renders the questions, `annotation` asks for the six steps, and `claims` evaluates on the facts
+what they claim.
 """
 
 from collections.abc import Callable, Sequence

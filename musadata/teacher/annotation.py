@@ -1,16 +1,18 @@
-"""From a traced task to its annotation: ask for the six steps, check them, and have contradicted claims corrected.
+"""From a traced task to its annotation: ask for the six steps and their claims, and have contradicted ones corrected.
 
-Most words of a language model are beyond the rules of `grounding`. So its teacher may be asked what each sentence
-claims, as an expression (`transcription`).
+A teacher that gives prose alone may be asked in a second request what its sentences claim.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from musadata.asking_config import GroundingConfig
-from musadata.records import SCHEMA_VERSION, Annotation, ReasoningStep, Reject, Task, Trace, Usage
+from musadata.records import SCHEMA_VERSION, Annotation, Claim, ReasoningStep, Reject, Task, Trace, Usage
 from musadata.rows import content_id
-from musadata.teacher.grounding import check_sentences, find_reasons, parse_steps, share_checked
+from musadata.teacher.claims.expressions import Facts
+from musadata.teacher.claims.judging import find_reasons, judge_claims, share_checked
+from musadata.teacher.claims.steps import parse_claims, parse_steps, read_objects, split_sentences
 from musadata.teacher.prompts import STEPS, render_claims, render_correction, render_reasoning
 from musadata.teacher.protocol import (
     REQUEST_FAILED,
@@ -21,7 +23,6 @@ from musadata.teacher.protocol import (
     RequestFailed,
     RequestKind,
 )
-from musadata.teacher.transcription import judge_reply
 from musadata.training_rows import ChatMessage
 
 _CHECKED_AS_BEFORE = GroundingConfig()
@@ -30,10 +31,11 @@ _ANALYSES = 2  # turns 1 and 2; turns 3 and 4 say what their sentences claim
 
 @dataclass(frozen=True)
 class _Analysis:
-    """An answer, its steps, why they are not grounded, and the share of their sentences that facts decide."""
+    """An answer, its steps and claims, why they are not grounded, and the share of sentences that facts decide."""
 
     answer: Answer
     steps: tuple[ReasoningStep, ...]
+    claims: tuple[Claim, ...]
     ungrounded: tuple[str, ...]
     checked: float
 
@@ -47,9 +49,9 @@ def annotate(
 ) -> Conversation[Annotation | Reject]:
     """The annotation of a task, with its ungrounded claims; a reject if the teacher does not give all six steps.
 
-    A teacher whose steps are not grounded is told why and asked once more. The better of its two answers is kept.
+    A teacher whose claims are contradicted is told why and asked once more. The better of its two answers is kept.
     """
-    request = Request(RequestKind.REASON, task, traces, render_reasoning(task, traces), seed=seed)
+    request = Request(RequestKind.REASON, task, traces, render_reasoning(task, traces, ask_claims=True), seed=seed)
     try:
         analysis = yield from _analyse((yield request), request, checking)
     except RequestFailed as failure:
@@ -73,24 +75,37 @@ def annotate(
         teacher=analysis.answer.teacher or teacher,
         split=task.split,
         checked=analysis.checked,
+        claims=analysis.claims,
+        schedule=analysis.answer.schedule,
         **analysis.answer.provenance(),
     )
 
 
 def _analyse(answer: Answer, request: Request, checking: GroundingConfig) -> Conversation[_Analysis]:
-    steps = parse_steps(answer.text)
-    checks = check_sentences(steps, request.traces)
-    if checking.transcribe and len(steps) == len(STEPS):
-        asked = ChatMessage("assistant", answer.text), *render_claims([check.text for check in checks])
-        messages = *request.messages, *asked
+    steps, claims = parse_steps(answer.text), parse_claims(answer.text)
+    if checking.transcribe and not claims and len(steps) == len(STEPS):
+        sentences = [sentence for step in steps for sentence in split_sentences(step.text)]
+        messages = *request.messages, ChatMessage("assistant", answer.text), *render_claims(sentences)
         try:
             reply = yield dataclasses.replace(request, messages=messages, turn=request.turn + _ANALYSES)
         except CannotAnswer:
             pass  # its sentences stay unchecked
         else:
-            checks = judge_reply(checks, reply.text, request.traces)
+            claims = _transcribed(sentences, reply.text)
             answer = dataclasses.replace(answer, usage=_sum(answer.usage, reply.usage))
-    return _Analysis(answer, steps, find_reasons(checks, checking.least_checked), share_checked(checks))
+    judged = judge_claims(claims, steps, Facts(request.traces))
+    share = share_checked(judged, steps)
+    return _Analysis(answer, steps, judged, find_reasons(judged, share, checking.least_checked), share)
+
+
+def _transcribed(sentences: Sequence[str], reply: str) -> list[tuple[str, str]]:
+    """Sentences with the expressions of a reply, a list of `{"sentence": 1, "claim": "…"}`."""
+    pairs = ((item.get("sentence"), item.get("claim")) for item in read_objects(reply))
+    return [
+        (sentences[number - 1], claim)
+        for number, claim in pairs
+        if isinstance(number, int) and isinstance(claim, str) and 0 < number <= len(sentences)
+    ]
 
 
 def _correct(first: _Analysis, request: Request, checking: GroundingConfig) -> Conversation[_Analysis]:

@@ -17,9 +17,9 @@ from typing import Any
 
 from musadata.config import TeacherConfig, TeacherType
 from musadata.errors import MusadataError
-from musadata.records import SCHEMA_VERSION, Usage
-from musadata.teacher.grounding import parse_steps
-from musadata.teacher.prompts import STEPS, render_texts
+from musadata.records import SCHEMA_VERSION, ReasoningStep, Usage
+from musadata.teacher.claims.steps import CLAIMS, parse_steps, render_analysis, stated_claims
+from musadata.teacher.prompts import STEPS
 from musadata.teacher.protocol import Answer, Request, RequestFailed, RequestKind
 
 # The published form of an answer, without the words that only people read.
@@ -73,7 +73,7 @@ class TryAgain(Exception):
 
 
 def body_of(request: Request, config: TeacherConfig, structured: bool) -> dict[str, Any]:
-    """The JSON of a request. Reasoning is asked for as an object with six texts where the server can do that."""
+    """The JSON of a request. Reasoning is asked for as an object, by its schema, where the server can do that."""
     body: dict[str, Any] = {
         "model": config.model,
         "messages": [{"role": message.role, "content": message.content} for message in request.messages],
@@ -199,7 +199,7 @@ def split_thoughts(text: str) -> tuple[str, str]:
 
 
 def steps_from_json(text: str) -> str:
-    """Six steps as headed text, if the reply holds a JSON object with all of them; else nothing.
+    """Six steps and their claims as headed text, if the reply holds a JSON object with all steps; else nothing.
 
     A fence around it, further keys, and names with other case or underscores do no harm.
     """
@@ -213,7 +213,8 @@ def steps_from_json(text: str) -> str:
     found = {_step_named(str(key)): _prose(item) for key, item in value.items()}
     if not all(found.get(step) for step in STEPS):
         return ""
-    return clean(render_texts((step, found[step]) for step in STEPS))
+    steps = [ReasoningStep(step, found[step]) for step in STEPS]
+    return clean(render_analysis(steps, stated_claims(value.get(CLAIMS))))
 
 
 @lru_cache(maxsize=256)

@@ -15,9 +15,9 @@ from musadata.config import TeacherConfig
 from musadata.records import InputSpec, Task, Trace
 from musadata.rows import plain
 from musadata.sandbox import Caller, Limits, Sandbox
-from musadata.teacher.prompts import render_steps
+from musadata.teacher.claims.steps import render_analysis
 from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
-from musadata.teacher.reasoning import write_reasoning
+from musadata.teacher.reasoning import write_analysis, write_reasoning
 from musadata.teacher.unit_tests import write_unit_test
 
 VERSION = "1"
@@ -53,7 +53,9 @@ class CompilerTeacher:
             CannotAnswer: the reference cannot be traced, or holds an operator that has no lowering.
         """
         if request.kind is RequestKind.REASON:
-            return Answer(render_steps(write_reasoning(request.task, request.traces, self._planned(request))))
+            planned = self._planned(request)
+            steps, claims = write_analysis(request.task, request.traces, planned)
+            return Answer(render_analysis(steps, claims.items()), schedule=planned.schedule if planned else "")
         if request.kind is RequestKind.TEST:
             return Answer(f"```python\n{write_unit_test(request.task, request.traces)}```\n")
         try:

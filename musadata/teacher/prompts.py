@@ -1,13 +1,13 @@
 """What teachers and models are asked, rendered from versioned text templates. The same facts give the same text."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from string import Template
 
 from musadata.records import InputSpec, ReasoningStep, Task, TensorFact, Trace
-from musadata.teacher.grounding.steps import STEPS
+from musadata.teacher.claims.steps import STEPS, heading, render_steps
 from musadata.training_rows import ChatMessage
 
 TEMPLATES_VERSION = "v1"
@@ -19,10 +19,11 @@ _TRACES_IN_FULL = 2
 _MOST_CLAIMS = 40  # that a correction names
 
 
-def render_reasoning(task: Task, traces: Sequence[Trace]) -> tuple[ChatMessage, ...]:
-    """The request for the six steps."""
+def render_reasoning(task: Task, traces: Sequence[Trace], *, ask_claims: bool = False) -> tuple[ChatMessage, ...]:
+    """The request for the six steps, and for the claims of their sentences."""
     headings = "\n".join(f"    {heading(step)}" for step in STEPS)
-    return _render_question("reasoning", task, traces, headings=headings)
+    claims = _fill("stated_claims", language=claim_language()) if ask_claims else ""
+    return _render_question("reasoning", task, traces, headings=headings, claims=claims)
 
 
 def render_generation(
@@ -44,7 +45,8 @@ def render_questions(
     """The request for questions with answers, about the task and, where there is one, a kernel for it."""
     shown = _fill("kernel", kernel=kernel.strip(), fence=_fence(kernel)) if kernel else ""
     listed = "\n".join(f"- {topic}" for topic in topics)
-    return _render_question("questions", task, traces, kernel=shown, topics=listed, count=str(count))
+    asked = {"kernel": shown, "topics": listed, "count": str(count), "language": claim_language()}
+    return _render_question("questions", task, traces, **asked)
 
 
 def render_knowledge(facts: str, question: str) -> tuple[ChatMessage, ...]:
@@ -150,23 +152,12 @@ def render_correction(claims: Sequence[str]) -> tuple[ChatMessage, ...]:
 def render_claims(sentences: Sequence[str]) -> tuple[ChatMessage, ...]:
     """The request to write sentences of an analysis as expressions over the facts."""
     listed = "\n".join(f"{number}. {sentence}" for number, sentence in enumerate(sentences, 1))
-    return (ChatMessage("user", _fill("claims", sentences=listed)),)
+    return (ChatMessage("user", _fill("claims", sentences=listed, language=claim_language())),)
 
 
-def render_steps(steps: Sequence[ReasoningStep]) -> str:
-    """Six steps as one text under their headings; `grounding.parse_steps` reads it back."""
-    return render_texts((step.step, step.text) for step in steps)
-
-
-def render_texts(steps: Iterable[tuple[str, str]]) -> str:
-    """`render_steps` of pairs of name and text."""
-    return "\n\n".join(f"{heading(step)}\n\n{text.strip()}" for step, text in steps)
-
-
-@cache
-def heading(step: str) -> str:
-    """A step's heading: `### 4. Index mapping`."""
-    return f"### {STEPS.index(step) + 1}. {step.capitalize()}"
+def claim_language() -> str:
+    """How an expression is written, for those who write one."""
+    return _load("claim_language").template
 
 
 def _fence(source: str) -> str:

@@ -10,7 +10,8 @@ from musadata.errors import MusadataError
 from musadata.records import ReasoningStep
 from musadata.rows import plain, restore
 from musadata.storage.journal import Journal
-from musadata.teacher.prompts import STEPS, render_steps
+from musadata.teacher.claims.steps import render_analysis
+from musadata.teacher.prompts import STEPS
 from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
 
 _COLUMNS = ("task_id", "kind", "sample", "turn", "text")
@@ -80,8 +81,9 @@ def _read(path: str) -> Iterator[tuple[str, Answer]]:
     for file in _parquets(files, f"{root}/annotations"):
         for row in _rows(files, file, ("task_id", "reasoning")):
             steps = [ReasoningStep(**step) for step in row["reasoning"]]
-            text = render_steps([step for step in steps if step.step in STEPS])
-            yield _key(row["task_id"], RequestKind.REASON.value, 0, 1), Answer(text)
+            claims = [(one["sentence"], one["expression"]) for one in row.get("claims") or ()]
+            text = render_analysis([step for step in steps if step.step in STEPS], claims)
+            yield _key(row["task_id"], RequestKind.REASON.value, 0, 1), Answer(text, row.get("schedule") or "")
     for file in _parquets(files, f"{root}/candidates"):
         for row in _rows(files, file, ("task_id", "sample", "turn", "source", "schedule", "fault")):
             kind = RequestKind.GENERATE if row["turn"] == 1 else RequestKind.REPAIR
@@ -116,7 +118,7 @@ def _rows(files: Any, file: str, needed: tuple[str, ...], path: str = "") -> Ite
                 raise MusadataError(
                     f"lacks {', '.join(missing)}", where=path or file, remedy=f"it needs {', '.join(needed)}"
                 )
-            wanted = [name for name in (*needed, "schedule", "fault") if name in table.schema_arrow.names]
+            wanted = [name for name in (*needed, "schedule", "fault", "claims") if name in table.schema_arrow.names]
             for batch in table.iter_batches(columns=list(dict.fromkeys(wanted))):
                 yield from batch.to_pylist()
     except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors

@@ -188,6 +188,7 @@ def make_annotation(task: Task, grounded: bool = True) -> Annotation:
         ungrounded=() if grounded else ("37",),
         teacher="compiler",
         split=task.split,
+        schedule="one thread a row",
     )
 
 

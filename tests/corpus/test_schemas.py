@@ -37,9 +37,11 @@ def test_a_row_without_a_column_or_with_another_does_not_fit(sample_rows):
 
 
 def test_teachers_answer_with_all_six_steps_and_nothing_else():
-    answer = dict.fromkeys(STEPS, "text\nwith lines")
+    claims = [{"sentence": "with lines", "claim": 'numel("x") == 1'}]
+    answer = {**dict.fromkeys(STEPS, "text\nwith lines"), "claims": claims}
     jsonschema.validate(answer, reasoning_schema())
-    for step in STEPS:
+    jsonschema.validate({**answer, "claims": []}, reasoning_schema())
+    for step in answer:
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({name: text for name, text in answer.items() if name != step}, reasoning_schema())
 

@@ -11,7 +11,7 @@ from musadata.corpus.views.supervised import answer_rows
 from musadata.records import ErrorClass, Question, Timing, UnitTest
 from musadata.rows import plain
 from musadata.sampling.pass_rate import measure_pass_rate
-from musadata.teacher.grounding import parse_steps
+from musadata.teacher.claims.steps import parse_steps
 from musadata.training_rows import PreferenceKind
 
 CHAT_TEMPLATE = (
@@ -82,6 +82,24 @@ def test_a_reasoned_answer_starts_with_the_analysis_that_its_prompt_does_not_hav
     first = story[1].reasoning[0].text
     assert first in row.completion[0].content
     assert not any(first in message.content for message in row.prompt)
+
+
+def test_words_and_program_of_a_reasoned_answer_are_of_one_schedule_and_teacher(story):
+    task, annotation, candidates, trajectories = story
+
+    def reasoned(annotation, **others):
+        first, *rest = (dataclasses.replace(one, **others) if one.sample == 0 else one for one in candidates)
+        rows = answer_rows(task, annotation, [first, *rest], trajectories)
+        return [row.candidate_id for row in rows if row.family == "reasoned"]
+
+    last = [one.candidate_id for one in candidates if one.sample == 3]
+    assert reasoned(dataclasses.replace(annotation, schedule="another")) == []
+    assert reasoned(dataclasses.replace(annotation, schedule=""), schedule="") == []
+    assert reasoned(dataclasses.replace(annotation, teacher="another")) == []
+    assert reasoned(annotation, schedule="another") == last
+    mine = dataclasses.replace(annotation, schedule="mine")
+    assert reasoned(mine, schedule="mine") == [candidates[0].candidate_id]
+    assert reasoned(annotation) == last  # the second that was kept
 
 
 def test_a_program_is_a_target_once_in_each_family(story):

@@ -100,7 +100,8 @@ class World:
             return refusal(401, "the key has expired")
         self.given += 1
         if "response_format" in body:
-            return reply(json.dumps({step: f"{step} of it" for step in STEPS}))
+            claims = [{"sentence": f"{STEPS[0]} of it", "claim": "1 == 2"}]
+            return reply(json.dumps({step: f"{step} of it" for step in STEPS} | {"claims": claims}))
         words = json.dumps(body["messages"]).encode()
         return reply(f"I cannot: {hashlib.sha256(words).hexdigest()}")
 

@@ -11,8 +11,8 @@ import pytest
 from musadata.records import Annotation, Bound, InputSpec, Question, QuestionTopic, Reject, TensorFact, Trace
 from musadata.sampling.fact_questions import ASKED, Subject, describe
 from musadata.sampling.questions import ask_questions, pick_kernel, word_question, write_questions
+from musadata.teacher.claims.steps import read_objects
 from musadata.teacher.protocol import REQUEST_FAILED, Answer, CannotAnswer, RequestFailed, RequestKind
-from musadata.teacher.transcription import read_objects
 from tests.sampling.test_rollout import TASK
 from tests.sampling.test_unit_tests import candidate
 
@@ -257,7 +257,8 @@ def test_a_teachers_question_is_kept_with_its_facts_and_provenance(wrap):
 @pytest.mark.parametrize(
     ("item", "reason"),
     [
-        ({**GOOD, "answer": "`x` has shape (8, 101), so 8 × 101 = 808 elements."}, "contradicts the facts"),
+        ({**GOOD, "answer": "It has 808.", "claim": 'numel("x") == 808'}, "contradicts the facts"),
+        ({**GOOD, "claim": 'grid("copy_kernel") == (8,)'}, "contradicts the facts"),
         ({**GOOD, "topic": "cooking"}, "unknown topic"),
         ({**GOOD, "answer": " "}, "question or answer missing"),
         ({**GOOD, "question": ["a"]}, "question or answer missing"),
@@ -268,6 +269,19 @@ def test_a_question_that_is_none_or_wrong_is_a_reject_and_the_others_stay(item, 
     rows = ask_with(json.dumps([item, GOOD]))
     assert isinstance(rows[0], Reject) and rows[0].reason == reason
     assert isinstance(rows[1], Question)
+
+
+TRUE_CLAIM = 'numel("x") == 800 and grid("copy_kernel") == (7,)'
+
+
+@pytest.mark.parametrize(
+    ("claim", "kept"),
+    [(TRUE_CLAIM, TRUE_CLAIM), ('grid("copy_kernel") == (7,)', ""),  # which has no figure of the answer
+     ("800 of them", ""), ('numel("z") == 800', ""), (None, ""), (5, "")],
+)  # fmt: skip
+def test_a_question_is_dropped_on_the_evidence_of_its_claim_alone(claim, kept):
+    [row] = ask_with(json.dumps([{**GOOD, "answer": "8 × 101 = 800 elements.", "claim": claim}]))
+    assert isinstance(row, Question) and row.claim == kept
 
 
 @pytest.mark.parametrize("reply", ["", "no", "[", "{}", "[1, 2]", "[" * 5000, '{"a": [}'])

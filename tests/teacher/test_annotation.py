@@ -7,13 +7,15 @@ import pytest
 from musadata.records import Annotation, Reject, Usage
 from musadata.sampling.conversing import hold
 from musadata.teacher.annotation import annotate
-from musadata.teacher.prompts import STEPS, render_generation, render_steps
+from musadata.teacher.claims.steps import render_analysis
+from musadata.teacher.prompts import STEPS, render_generation
 from musadata.teacher.protocol import Answer, CannotAnswer, RequestFailed
-from musadata.teacher.reasoning import write_reasoning
+from musadata.teacher.reasoning import write_analysis
 from tests.tracing.examples import example, traces_of
 
 TASK, TRACES = example("gelu_chain"), traces_of("gelu_chain")
-RIGHT = render_steps(write_reasoning(TASK, TRACES))
+STEPS_WRITTEN, CLAIMS = write_analysis(TASK, TRACES)
+RIGHT = render_analysis(STEPS_WRITTEN, CLAIMS.items())
 WRONG = RIGHT.replace("(8, 33)", "(8, 34)")
 PAID = Usage(prompt_tokens=10, completion_tokens=5)
 

@@ -9,7 +9,7 @@ import pytest
 from musadata.config import RequestsConfig, TeacherConfig, TeacherType
 from musadata.errors import MusadataError
 from musadata.rows import plain
-from musadata.teacher.grounding import parse_steps
+from musadata.teacher.claims.steps import parse_steps
 from musadata.teacher.openai import OpenAITeacher
 from musadata.teacher.prompts import STEPS
 from musadata.teacher.protocol import Answer, RequestFailed, RequestKind

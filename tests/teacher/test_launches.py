@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from musadata.teacher.grounding.launches import Launch, find_launches
+from musadata.teacher.claims.launches import Launch, find_launches
 from tests.tracing.examples import traces_of
 
 TRACE = traces_of("linear")[0]  # x (16, 64), linear.weight (32, 64)

@@ -12,7 +12,7 @@ from musadata.records import Usage
 from musadata.storage.journal import Journal
 from musadata.teacher import open_teacher
 from musadata.teacher.chat import REASONING_SCHEMA
-from musadata.teacher.grounding import parse_steps
+from musadata.teacher.claims.steps import parse_claims, parse_steps
 from musadata.teacher.openai import OpenAITeacher, _Keeping
 from musadata.teacher.prompts import STEPS, render_generation, render_reasoning
 from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestFailed, RequestKind
@@ -103,12 +103,15 @@ def test_no_key_is_sent_where_there_is_none(monkeypatch):
 
 def test_reasoning_is_asked_for_as_json_and_comes_back_as_six_headed_steps():
     steps = {step: f"text of {step},\nwith lines" for step in STEPS}
+    claims = [{"sentence": "with lines", "claim": 'numel("x") == 1'}]
     messages = render_reasoning(example("relu"), traces_of("relu"))
     request = Request(RequestKind.REASON, example("relu"), traces_of("relu"), messages)
-    with ChatServer(lambda body, attempt: reply(json.dumps(steps))) as server, teacher_at(server.url) as teacher:
+    content = json.dumps(steps | {"claims": claims})
+    with ChatServer(lambda body, attempt: reply(content)) as server, teacher_at(server.url) as teacher:
         answer = teacher.answer(request)
     assert server.bodies[0]["response_format"]["json_schema"]["schema"] == REASONING_SCHEMA
     assert {step.step: step.text for step in parse_steps(answer.text)} == steps
+    assert parse_claims(answer.text) == [("with lines", 'numel("x") == 1')]
 
 
 @pytest.mark.parametrize(

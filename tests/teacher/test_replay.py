@@ -7,7 +7,7 @@ from musadata.errors import MusadataError
 from musadata.records import ReasoningStep
 from musadata.storage.journal import Journal
 from musadata.teacher import open_teacher
-from musadata.teacher.grounding import parse_steps
+from musadata.teacher.claims.steps import parse_steps
 from musadata.teacher.prompts import STEPS
 from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
 from musadata.teacher.replay import ReplayTeacher, remember

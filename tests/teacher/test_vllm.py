@@ -5,7 +5,7 @@ import os
 import pytest
 
 from musadata.config import RequestsConfig, TeacherConfig, TeacherType
-from musadata.teacher.grounding import parse_steps
+from musadata.teacher.claims.steps import parse_steps
 from musadata.teacher.openai import OpenAITeacher
 from musadata.teacher.protocol import CannotAnswer, Request, RequestFailed, RequestKind
 from musadata.training_rows import ChatMessage

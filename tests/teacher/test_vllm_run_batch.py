@@ -14,7 +14,7 @@ import pytest
 
 from musadata.config import RequestsConfig, TeacherConfig, TeacherType
 from musadata.teacher.batch import BatchTeacher
-from musadata.teacher.grounding import parse_steps
+from musadata.teacher.claims.steps import parse_steps
 from musadata.teacher.protocol import Answer, RequestFailed, RequestKind
 from tests.teacher.test_vllm import question
 

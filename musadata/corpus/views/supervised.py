@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from musadata.corpus.views.answers import Prompt, Sampled, different, list_conversations
 from musadata.records import SCHEMA_VERSION, Annotation, Candidate, Task, Trajectory
 from musadata.rows import content_id
-from musadata.teacher.prompts import STEPS, heading, quote_answers, render_generation, render_reasoning, render_steps
+from musadata.teacher.prompts import quote_answers, render_generation, render_reasoning, render_steps
 from musadata.training_rows import ChatMessage, RftRow, SftRow
 
 REASONING = "reasoning"
@@ -21,10 +21,10 @@ def answer_rows(
     """What one task teaches by its analysis and its accepted programs, in four families.
 
     `reasoning`: facts to the six steps, where the traces bear all of them out and the facts that the prompt shows are
-    enough (`names_beyond`). `generation`: facts and analysis to an
-    accepted answer. `reasoned`: facts to the analysis followed by an accepted answer that follows it, which is what a
-    model without a teacher at its side has to do; its program is another one than that of `generation` where there is a
-    second.
+    enough (`names_beyond`). `generation`: facts and analysis to an accepted answer. `reasoned`: facts to the analysis
+    followed by an accepted answer in the schedule that it plans, which is what a model without a teacher at its side
+    has to do; there is none where the teacher does not say which schedules these are. Its program is another one than
+    that of `generation` where there is a second.
     `repair`: answers that failed, the verifier's feedback on each, and the accepted answer.
     """
     conversations = list_conversations(candidates, trajectories)
@@ -44,13 +44,11 @@ def answer_rows(
 
 
 def _choose_reasoned(annotation: Annotation, conversations: Sequence[Sequence[Sampled]]) -> list[Sampled]:
-    """An accepted answer that was not asked for with another analysis than the annotation's: the second that was kept,
-    if it is one."""
-    chosen, steps = choose_first_answers(conversations), render_steps(annotation.reasoning)
-    asked = {one.candidate.candidate_id: one.prompt[-1].content for one in _accepted(conversations)}
-    fitting = {number for number, text in asked.items() if steps in text or heading(STEPS[0]) not in text}
-    ordered = [*chosen[1:2], *chosen[:1], *_accepted(conversations)]
-    return [one for one in ordered if one.candidate.candidate_id in fitting][:1]
+    """An accepted answer of the annotation's teacher in the schedule that the annotation plans: the second that was
+    kept, if it is one."""
+    chosen, planned = choose_first_answers(conversations), (annotation.teacher, annotation.schedule)
+    ordered = [*chosen[1:2], *chosen[:1], *_accepted(conversations)] if annotation.schedule else []
+    return [one for one in ordered if (one.candidate.teacher, one.candidate.schedule) == planned][:1]
 
 
 def _choose_generation(annotation: Annotation, conversations: Sequence[Sequence[Sampled]]) -> Sampled | None:

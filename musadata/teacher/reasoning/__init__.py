@@ -1,6 +1,7 @@
 """The six reasoning steps, written from the facts of a trace: what the compiler teacher answers when asked to reason.
 
-Every figure comes from the traces or from arithmetic that is shown, so the text is grounded by construction.
+Every figure comes from the traces or from arithmetic that is shown. Expressions that say what sentences claim are made
+from the same values.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from musadata.teacher.reasoning.pitfalls import write_pitfalls
 from musadata.teacher.reasoning.sizes import write_sizes
 from musadata.teacher.reasoning.task_analysis import TaskAnalysis
 
-__all__ = ["write_reasoning"]
+__all__ = ["write_analysis", "write_reasoning"]
 
 _WRITERS = {
     "semantic decomposition": write_decomposition,
@@ -34,5 +35,12 @@ def write_reasoning(
 
     The same arguments give the same text.
     """
+    return write_analysis(task, traces, candidate)[0]
+
+
+def write_analysis(
+    task: Task, traces: Sequence[Trace], candidate: Candidate | None = None
+) -> tuple[tuple[ReasoningStep, ...], dict[str, str]]:
+    """The six steps, and what their sentences claim as expressions over the facts."""
     analysis = TaskAnalysis(task, tuple(traces), candidate)
-    return tuple(ReasoningStep(step, write(analysis)) for step, write in _WRITERS.items())
+    return tuple(ReasoningStep(step, write(analysis)) for step, write in _WRITERS.items()), analysis.claims

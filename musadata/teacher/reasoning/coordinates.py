@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from string import ascii_lowercase
 
 from musadata.teacher.reasoning.sentences import say
-from musadata.teacher.reasoning.task_analysis import join, strides_of
+from musadata.teacher.reasoning.task_analysis import join
+from musadata.tracing.layout import strides_of
 
 
 def coordinates(shape: Sequence[int]) -> str:

@@ -7,7 +7,8 @@ from musadata.compiler.lowering.fusion import Reduce, Scan
 from musadata.teacher.reasoning.emitted_threads import deal_threads
 from musadata.teacher.reasoning.kernel_facts import FLAT, LONGEST_PLACE, Access, KernelFacts, pair_of
 from musadata.teacher.reasoning.sentences import say
-from musadata.teacher.reasoning.task_analysis import VARYING, join, product_text, strides_of, unique
+from musadata.teacher.reasoning.task_analysis import VARYING, join, product_text, unique
+from musadata.tracing.layout import strides_of
 
 _MOST = 6  # accesses in a sentence
 _SMALL = {0, 1}  # strides that need no tensor

@@ -3,7 +3,8 @@
 from musadata.teacher.reasoning.coordinates import coordinates
 from musadata.teacher.reasoning.emitted_indices import describe_sizes, map_kernels
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
-from musadata.teacher.reasoning.task_analysis import TaskAnalysis, is_contiguous, join, named, unique
+from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join, named, unique
+from musadata.tracing.layout import is_contiguous
 
 _MOST_VIEWS = 5
 
@@ -53,5 +54,9 @@ def _flat(analysis: TaskAnalysis) -> list[str]:
 def _turned(analysis: TaskAnalysis) -> list[str]:
     """The strides of views that are read in another order than that of memory."""
     read = {fact.name: fact for stage, _ in analysis.distinct for call in stage.calls for fact in call.operands}
-    turned = [f"`{fact.name}` by stride {fact.stride}" for fact in read.values() if not is_contiguous(fact)]
-    return [f"Not in the order of memory: {join(turned[:_MOST_VIEWS])}."] if turned else []
+    turned = [fact for fact in read.values() if not is_contiguous(fact)][:_MOST_VIEWS]
+    if not turned:
+        return []
+    told = join([f"`{fact.name}` by stride {fact.stride}" for fact in turned])
+    claims = (f'stride("{fact.name}") == {fact.stride}' for fact in turned)
+    return [analysis.state(f"Not in the order of memory: {told}.", claims)]

@@ -10,7 +10,7 @@ from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.emission.launch import EmittedKernel
 from musadata.compiler.ir.schedule import Schedule, Split, Vectorise
 from musadata.records import Trace
-from musadata.teacher.grounding.launches import Launch, find_launches
+from musadata.teacher.claims.launches import Launch, find_launches
 
 _HELD = re.compile(r"float \w+_row\w*\[(\d+)\];")
 _BODY = re.compile(r"__global__ void [^{]*\) \{\n(.*?)\n\}\n", re.DOTALL)

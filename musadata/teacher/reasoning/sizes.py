@@ -7,15 +7,17 @@ from musadata.teacher.reasoning.kernel_plan import Call, CallKind, by_kind, coun
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import (
     TaskAnalysis,
+    claims_of,
+    claims_of_work,
     elements_text,
     group_row,
-    is_contiguous,
     join,
     named,
     product_text,
     row_of,
     unique,
 )
+from musadata.tracing.layout import is_contiguous
 from musadata.tracing.roofline import tensor_bytes
 
 _MOST_CALLS = 12
@@ -27,21 +29,24 @@ def write_sizes(analysis: TaskAnalysis) -> str:
     calls = [call for stage, _ in analysis.distinct for call in stage.calls] or analysis.calls
     told = [call for call in calls if call.kind not in _IDLE or call.output.role == "output"] or calls
     same = [call for call in told if _keeps_shape(call)]
-    lines = [*_derived([call for call in told if call not in same]), *_keeping(analysis, same)]
+    lines = [*_derived(analysis, [call for call in told if call not in same]), *_keeping(analysis, same)]
     if len(lines) > _MOST_CALLS:
         lines = [*lines[:_MOST_CALLS], "- The remaining shapes repeat these."]
     return "\n".join([*lines, "", _totals(analysis)])
 
 
-def _derived(calls: Sequence[Call]) -> list[str]:
+def _derived(analysis: TaskAnalysis, calls: Sequence[Call]) -> list[str]:
     """A line for each kind of loop, which derives the shapes of all its results."""
-    found: dict[CallKind, list[str]] = {}
+    found: dict[CallKind, dict[str, Call]] = {}
     for call in calls:
-        found.setdefault(call.kind, []).append(derive_shape(call).removesuffix("."))
+        found.setdefault(call.kind, {}).setdefault(derive_shape(call).removesuffix("."), call)
     lines = []
-    for texts in map(unique, found.values()):
-        more = [f"and {len(texts) - _MOST_OF_A_KIND} more"] if len(texts) > _MOST_OF_A_KIND + 1 else []
-        lines.append(f"- {'; '.join([*(texts[:_MOST_OF_A_KIND] if more else texts), *more])}.")
+    for made in found.values():
+        told = list(made)[: _MOST_OF_A_KIND if len(made) > _MOST_OF_A_KIND + 1 else None]
+        more = [f"and {len(made) - len(told)} more"] if len(told) < len(made) else []
+        facts = (fact for text in told for fact in (made[text].output, *made[text].operands[:1]))
+        claims = (claim for fact in facts for claim in claims_of(fact))
+        lines.append(analysis.state(f"- {'; '.join([*told, *more])}.", claims))
     return lines
 
 
@@ -66,7 +71,8 @@ def _keeping(analysis: TaskAnalysis, calls: Sequence[Call]) -> list[str]:
         names = unique([f"`{fact.name}`" for fact in facts])
         listed = join([*names[:6], "others"] if len(names) > 6 else names)
         told = {"names": listed, "keep": "keeps" if len(names) == 1 else "keep", "shape": facts[0].shape}
-        lines.append(f"- {say('kept_shape', elements=elements_text(facts[0]), **told)}")
+        line = f"- {say('kept_shape', elements=elements_text(facts[0]), **told)}"
+        lines.append(analysis.state(line, (claim for fact in facts for claim in claims_of(fact))))
     return lines
 
 
@@ -202,7 +208,11 @@ def _totals(analysis: TaskAnalysis) -> str:
     outputs = join([f"{named(fact)} with {elements_text(fact)}" for fact in other.tensors if fact.role == "output"])
     work = f"{other.flops} FLOPs and {other.bytes} bytes"
     facts = {"flops": trace.flops, "ratio": f"{trace.intensity:#.4g}", "inputs": inputs, "outputs": outputs}
-    return say("totals", parts=parts, each=each, apart=f"{each}," if each else "", work=work, **facts)
+    text = say("totals", parts=parts, each=each, apart=f"{each}," if each else "", work=work, **facts)
+    second = min(2, len(analysis.traces))
+    claims = [*claims_of_work(trace), f"intensity() == {facts['ratio']}", *claims_of_work(other, second)]
+    claims += [f'nbytes("{fact.name}") == {tensor_bytes(fact)}' for fact in moved if len(moved) <= _MOST_MOVED]
+    return analysis.state(text, claims)
 
 
 def _element_size(facts: Sequence[TensorFact]) -> str:

@@ -1,9 +1,10 @@
 """A task's traces, calls and planned kernels, from which the six steps are written, and phrases that state facts."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from math import prod
 
 from musadata.compiler.emission.candidate import Candidate
@@ -15,6 +16,7 @@ from musadata.teacher.reasoning.sentences import say
 
 # Kernels that are written about one by one; a recurrent network repeats a few of them many times.
 MOST_STAGES = 5
+_MOST_CLAIMS = 12  # of a sentence
 VARYING = re.compile(r"`(?!aten)[^`]*`|\d+(?:\.\d+)?|\([^()]*\)")  # in sentences that say the same
 
 
@@ -25,6 +27,7 @@ class TaskAnalysis:
     task: Task
     traces: tuple[Trace, ...]
     candidate: Candidate | None = None  # the answer; none without a lowering
+    claims: dict[str, str] = field(default_factory=dict, compare=False)  # sentences that were stated, with expressions
 
     @property
     def trace(self) -> Trace:
@@ -80,6 +83,11 @@ class TaskAnalysis:
     def outputs(self) -> list[TensorFact]:
         return [fact for fact in self.trace.tensors if fact.role == "output"]
 
+    def state(self, sentence: str, claims: Iterable[str]) -> str:
+        """A sentence, with what it claims as expressions over the facts: see docs/grounding.md."""
+        self.claims[sentence.removeprefix("- ")] = " and ".join(islice(unique(claims), _MOST_CLAIMS))
+        return sentence
+
     def say(self, name: str, **facts: object) -> str:
         """A sentence, in one of several ways if there are any."""
         return say(name, seed=f"{self.task.task_id} {name}", **facts)
@@ -92,6 +100,18 @@ def _sort_of(stage: Stage) -> tuple[object, ...]:
 def named(fact: TensorFact) -> str:
     """A tensor with its shape: `x` (8, 33)."""
     return f"`{fact.name}` {fact.shape}" if fact.shape else f"`{fact.name}` (a single number)"
+
+
+def claims_of(fact: TensorFact, number: int = 1) -> list[str]:
+    """What is claimed where a tensor's shape and elements are told, of the n-th set of shapes."""
+    of = f'"{fact.name}", set={number}' if number > 1 else f'"{fact.name}"'
+    return [f"shape({of}) == {fact.shape}", f"numel({of}) == {count(fact)}"]
+
+
+def claims_of_work(trace: Trace, number: int = 1) -> list[str]:
+    """What is claimed where the work and traffic of the n-th set of shapes are told."""
+    of = f"set={number}" if number > 1 else ""
+    return [f"flops({of}) == {trace.flops}", f"traffic({of}) == {trace.bytes}"]
 
 
 def product_text(numbers: Sequence[int]) -> str:
@@ -112,7 +132,7 @@ def join(parts: Sequence[str], last: str = "and") -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {last} {parts[-1]}"
 
 
-def unique(parts: Sequence[str]) -> list[str]:
+def unique(parts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(parts))
 
 
@@ -122,17 +142,6 @@ def titled(texts: Mapping[str, str]) -> list[str]:
     for name, text in texts.items():
         names.setdefault(text, []).append(f"`{name}`")
     return [f"**{join(found)}.** {text}" for text, found in names.items()]
-
-
-def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
-    """The strides of a contiguous tensor of that shape."""
-    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
-
-
-def is_contiguous(fact: TensorFact) -> bool:
-    """Whether elements follow each other in memory as in the flat order of the shape."""
-    steps = zip(fact.shape, fact.stride, strides_of(fact.shape), strict=True)
-    return all(size == 1 or step == usual for size, step, usual in steps)
 
 
 def row_of(call: Call) -> tuple[int, int, int]:

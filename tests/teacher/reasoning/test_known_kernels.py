@@ -7,10 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from musadata.config import TeacherConfig
-from musadata.records import Annotation
+from musadata.records import Annotation, ClaimOutcome
 from musadata.sampling.rollout import run_rollout
+from musadata.teacher.claims.expressions import Facts
+from musadata.teacher.claims.judging import judge_claims
+from musadata.teacher.claims.steps import parse_claims, parse_steps
 from musadata.teacher.compiler_teacher import CompilerTeacher
-from musadata.teacher.grounding import check_grounding, parse_steps
 from musadata.teacher.protocol import Request, RequestKind
 from musadata.teacher.reasoning.boundaries import _whole
 from musadata.teacher.reasoning.index_mapping import _apart
@@ -92,8 +94,12 @@ def test_worked_places_are_right(told, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_said_of_known_kernels_is_grounded(told, name):
-    assert check_grounding(parse_steps(told(name)[2]), traces_of(name)) == ()
+def test_what_is_claimed_of_known_kernels_holds(told, name):
+    text = told(name)[2]
+    stated = parse_claims(text)
+    judged = judge_claims(stated, parse_steps(text), Facts(traces_of(name)))
+    assert len(judged) == len(stated) > 1
+    assert {claim.outcome for claim in judged} == {ClaimOutcome.HOLDS}
 
 
 def test_an_operator_that_several_kernels_share_is_begun_and_finished(told):
