@@ -7,7 +7,7 @@ import ast
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from musadata.records import TensorFact, Trace
@@ -79,7 +79,9 @@ def literals_of(text: str) -> set[int | float]:
 
 def _names(facts: Facts) -> dict[str, Callable[..., Any]]:
     def of(items: Sequence[Any], number: int) -> Any:
-        return items[range(1, len(items) + 1).index(number)]
+        if not 0 < number <= len(items):
+            raise CannotEvaluate(f"there is no set {number} of shapes")
+        return items[number - 1]
 
     def trace(number: int) -> Trace:
         found: Trace = of(facts.traces, number)
@@ -104,9 +106,13 @@ def _names(facts: Facts) -> dict[str, Callable[..., Any]]:
             raise CannotEvaluate(f"{name} has no bounds")
         return int(spec.low), int(spec.high) - 1
 
-    def coordinates(name: str, flat: int, number: int) -> tuple[int, ...]:
+    @cache
+    def axes(name: str, number: int) -> list[tuple[int, int]]:
         shape = tensor(name, number).shape
-        return tuple(flat // step % size for step, size in zip(strides_of(shape), shape, strict=True))
+        return list(zip(strides_of(shape), shape, strict=True))
+
+    def coordinates(name: str, flat: int, number: int) -> tuple[int, ...]:
+        return tuple([flat // step % size for step, size in axes(name, number)])
 
     def offset(name: str, place: tuple[int, ...], number: int) -> int:
         return sum(at * step for at, step in zip(place, tensor(name, number).stride, strict=True))
