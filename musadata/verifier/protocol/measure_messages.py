@@ -66,6 +66,7 @@ class PrepareMeasure:
     Attributes:
         specs: of the inputs, which its process draws.
         state: that it has on the proof sets; empty where it is another model there, and gets a state of its own.
+        as_constructed: see `ReferenceRequest`.
     """
 
     reference: str
@@ -74,6 +75,7 @@ class PrepareMeasure:
     state: bytes = b""
     compiled: bool = False
     flush_bytes: int = 0
+    as_constructed: bool = False
 
 
 @dataclass(frozen=True)

@@ -302,7 +302,8 @@ class TimedSets:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a candidate is called with. `inputs`: by the number of the set; `timed`: None where times mean nothing."""
+    """What a candidate is called with. `inputs`: by the number of the set; `timed`: None where times mean nothing;
+    `state`: empty for a candidate that keeps the one that it constructs."""
 
     init: Json
     parameters: tuple[str, ...]
@@ -369,12 +370,14 @@ class Traffic:
 
 @dataclass(frozen=True)
 class ReferenceRequest:
-    """Input sets to run a reference on, of these sets of shapes."""
+    """Input sets to run a reference on, of these sets of shapes. `as_constructed`: with the state that its constructor
+    gives it after the seed, for candidates that cannot be given another one."""
 
     reference: str
     shapes: tuple[tuple[InputSpec, ...], ...]
     sets: tuple[InputSet, ...]
     seed: int
+    as_constructed: bool = False
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ _OFFSETS = {"float64": 100.0, "float32": 100.0, "float16": 8.0, "bfloat16": 8.0}
 
 
 DECLARED, SHAPES, STRIDED = "declared", "shapes", "strided"  # see `records.ConditionFact`
+COPIED = "copied state"  # where parameters are copied from the reference by name
 SWALLOWED = "swallowed"  # of an error that the candidate caught
 
 

@@ -312,6 +312,8 @@ def _build(
             own[name].copy_(value)
         return {}, model
     initial = digest_state(model)
+    if request.as_constructed:
+        return initial, model
     randomise(model, request.seed)
     if not _is_usable(model, values):
         model = construct_on(device, lambda: source.Model(*copy.deepcopy(init)), request.seed)

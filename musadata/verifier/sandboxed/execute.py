@@ -107,7 +107,7 @@ class _Session:
         model, initial = construct_seeded(lambda: kind(*init), plan.seed)
         self.facts = replace(self.facts, initial=initial)
         model = model.to(backend.DEVICE)
-        problems = copy_state(model, unpack_torch(plan.state), set(plan.parameters))
+        problems = copy_state(model, unpack_torch(plan.state), set(plan.parameters)) if plan.state else []
         self.facts = replace(self.facts, interface=tuple(problems))
         if problems:
             return

@@ -33,6 +33,10 @@ def serve_measured(
     serve_commands(messages.TimingReady(), run.carry_out, *_COMMANDS)
 
 
+class StateMismatch(ValueError):
+    """The candidate has other parameters than the reference."""
+
+
 class _MeasuredRun:
     """The candidate's model at the measure size; it is made by the first command, so that its failure is reported."""
 
@@ -43,6 +47,7 @@ class _MeasuredRun:
         self._backend, self._device = backend, backend.DEVICE
         self._window: Window | None = None
         self._state: list[torch.Tensor] = []
+        self._staged: list[tuple[torch.Tensor, torch.Tensor]] = []  # tensors in another memory format, and their values
         self._leaves: list[torch.Tensor] = []
         self._initial: messages.Json = None
 
@@ -53,6 +58,9 @@ class _MeasuredRun:
         match command:
             case measures.TakeState():
                 take_chunk(self._window, self._state, command.start)
+                with torch.no_grad():
+                    for own, values in self._staged:
+                        own.copy_(values)
                 return messages.ModelReady(self._initial)
             case measures.MakeOutput():
                 return self._make_output(command)
@@ -76,7 +84,7 @@ class _MeasuredRun:
             self._model = None  # its memory is needed
             self._model = construct_on(device, lambda: self._kind(*init), plan.seed)
             self._initial = digest_state(self._model)
-            self._state = [_find_target(self._model, facts, plan.parameters, device) for facts in plan.state]
+            self._state = [self._find_target(facts) for facts in plan.state]
         assert self._model is not None
         self._watch = Stopwatch(device, plan.flush_bytes)
         arguments = draw_on(device, plan.specs, plan.seed)
@@ -86,6 +94,20 @@ class _MeasuredRun:
 
         self._turns = Turns(self._model, arguments, fill)
         return window
+
+    def _find_target(self, facts: messages.TensorFacts) -> torch.Tensor:
+        """Where a value of the state goes: a tensor of the candidate, or nowhere if it has none and needs none."""
+        assert self._model is not None
+        own, dtype = tensors_of(self._model).get(facts.name), getattr(torch, facts.dtype)
+        fits = own is not None and own.shape == facts.shape and own.dtype == dtype
+        if not fits and (own is not None or facts.name in self._plan.parameters):
+            what = f"ModelNew has no {facts.name} of shape {tuple(facts.shape)} and dtype {facts.dtype}"
+            raise StateMismatch(what)
+        if own is not None and own.is_contiguous():
+            return own
+        values = torch.empty(facts.shape, dtype=dtype, device=self._device)
+        self._staged += [(own, values)] if own is not None else []
+        return values
 
     def _make_output(self, command: measures.MakeOutput) -> messages.OutputMade:
         """One call like the timed ones, except that what it does is recorded."""
@@ -119,19 +141,6 @@ class _MeasuredRun:
             count_moved(records, dispatched),
             milliseconds,
         )
-
-
-def _find_target(
-    model: torch.nn.Module, facts: messages.TensorFacts, parameters: tuple[str, ...], device: str
-) -> torch.Tensor:
-    """Where a value of the state goes: a tensor of the candidate, or nowhere if it has none and needs none."""
-    own = tensors_of(model).get(facts.name)
-    dtype = getattr(torch, facts.dtype)
-    if own is not None and own.shape == facts.shape and own.dtype == dtype and own.is_contiguous():
-        return own
-    if own is None and facts.name not in parameters:
-        return torch.empty(facts.shape, dtype=dtype, device=device)
-    raise ValueError(f"ModelNew has no {facts.name} of shape {tuple(facts.shape)} and dtype {facts.dtype}")
 
 
 def _check_leaf(number: int, leaf: Any, device: str) -> list[str]:

@@ -178,7 +178,8 @@ class BaselinePool:
         eager, close = taken
         is_same = bool(expectation.sets) and measure.reference == exercise.reference
         state = expectation.state if is_same else b""
-        request = measures.PrepareMeasure(measure.reference, seed, measure.specs, state)
+        own = exercise.as_constructed
+        request = measures.PrepareMeasure(measure.reference, seed, measure.specs, state, as_constructed=own)
         derive = partial(derive_seed, self._config, exercise.task_id, "measure")
         ready = eager.prepare_measure(request)
         self._eager.grow(eager, _COPIES * stream_of(ready.state).length)
@@ -194,14 +195,16 @@ class BaselinePool:
         if window.kind == "host":  # the device's cannot be shared
             self._window_kind = window.kind
         seeds = derive("proof"), derive("again")
-        checks = MeasureChecks(eager, ready, not is_same, window.bytes, *seeds, not expectation.sets)
+        has_own_state = not is_same and not own
+        checks = MeasureChecks(eager, ready, has_own_state, window.bytes, *seeds, not expectation.sets)
+        checks.as_constructed = own
         checks.use_host, checks.device = partial(self._use_host, window.kind), lock
         plan = measures.MeasurePlan(
             specs=measure.specs,
             seed=seed,
             init=None if is_same else messages.Literal(ready.init),
-            parameters=ready.parameters,
-            state=() if is_same else ready.state,
+            parameters=() if own else ready.parameters,
+            state=ready.state if has_own_state else (),
             window=window.file,
             window_bytes=window.bytes,
             window_kind=window.kind,

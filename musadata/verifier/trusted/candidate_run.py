@@ -12,7 +12,7 @@ from musadata.sandbox import Conversation
 from musadata.verifier.backends.protocol import Backend
 from musadata.verifier.protocol.entry_points import RUN_CANDIDATE
 from musadata.verifier.protocol.message_encoding import serve_candidate
-from musadata.verifier.protocol.variants import PLAIN, InputSet
+from musadata.verifier.protocol.variants import COPIED, PLAIN, InputSet
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.native.called_functions import named_in
 from musadata.verifier.trusted.baseline_pool import BaselinePool
@@ -49,7 +49,7 @@ class Program:
 
 
 def execute(opened: Resources, exercise: Exercise, program: Program) -> Judgement:
-    """Judge a candidate by running it.
+    """Judge a candidate by running it: with the reference's state, or one of its own where it has other parameters.
 
     What the machine does to a candidate is not held against it: where it fails, the candidate is run again after a
     pause, and so is one that has run out of memory, which others may have held.
@@ -58,6 +58,16 @@ def execute(opened: Resources, exercise: Exercise, program: Program) -> Judgemen
         BadReference: the reference does not run.
         Outage: the machine failed each time, the device is gone, or other programs hold its memory.
     """
+    judgement = _execute_with_memory(opened, exercise, program)
+    other = [finding for finding in judgement.findings if finding.rule == rules.INTERFACE_STATE.id]
+    if not other or exercise.as_constructed:
+        return judgement
+    # It has other parameters: then its own must do, as in KernelBench's harness.
+    again = _execute_with_memory(opened, replace(exercise, as_constructed=True), program)
+    return again.adding(replace(finding, condition=COPIED) for finding in other)
+
+
+def _execute_with_memory(opened: Resources, exercise: Exercise, program: Program) -> Judgement:
     backend = opened.backend
     judgement = _execute_despite_outages(opened, exercise, program)
     if any(finding.rule == rules.EXECUTE_MEMORY.id for finding in judgement.findings):
@@ -124,7 +134,8 @@ def _start_crosscheck(
     if not checked:
         return opened.crosscheck.start(source, exercise.shapes, expected, seed)
     plain = InputSet(0, PLAIN, derive_seed(opened.config, exercise.task_id, "inputs", 0, 0))
-    expect = partial(opened.references.expect, seconds=_CHECKED_SECONDS)
+    kept = exercise.as_constructed
+    expect = partial(opened.references.expect, seconds=_CHECKED_SECONDS, as_constructed=kept)
     alone = opened.pool.submit(expect, exercise.reference, checked, [plain], seed)
     return opened.crosscheck.start(source, lambda: checked, alone, seed)
 
@@ -150,7 +161,8 @@ def _expect(opened: Resources, exercise: Exercise, seed: int) -> Expectation:
     if not shapes:  # it is proven at its measure size alone
         return Expectation((), (), b"", (), {})
     sets = plan_sets(opened.config, exercise.task_id, shapes)
-    return opened.references.expect(exercise.reference, shapes, sets, seed)
+    kept = exercise.as_constructed
+    return opened.references.expect(exercise.reference, shapes, sets, seed, as_constructed=kept)
 
 
 def _finds_no_memory(judgement: Judgement) -> bool:

@@ -99,7 +99,7 @@ def describe_plan(
         sets=tuple(messages.PlannedSet(item.literals, item.plan.shape, item.handed_on) for item in sets),
         calls=tuple(calls),
         timed=timed,
-        state=expectation.state,
+        state=b"" if expectation.as_constructed else expectation.state,
         inputs=messages.number_blobs([item.inputs for item in sets]),
     )
 

@@ -46,13 +46,15 @@ class ExpectedSet:
 @dataclass(frozen=True)
 class Expectation:
     """Everything that a verification needs to know about the reference. `initial`: digests of its parameters and
-    buffers by name, as they are constructed; `state`: their values that candidates are judged with."""
+    buffers by name, as they are constructed; `state`: their values that candidates are judged with. `as_constructed`:
+    candidates keep the state that they construct, so that results alone show whether it is the reference's."""
 
     init_arguments: Json
     parameters: tuple[str, ...]
     state: bytes
     sets: tuple[ExpectedSet, ...]
     initial: Mapping[str, str]
+    as_constructed: bool = False
 
 
 class BadReference(Exception):
@@ -76,13 +78,14 @@ class ReferenceRunner:
         plans: Sequence[InputSet],
         seed: int,
         seconds: float = math.inf,
+        as_constructed: bool = False,
     ) -> Expectation:
         """The expected results for every planned input set, within so many seconds of CPU time.
 
         Raises:
             BadReference: it fails, exceeds a limit, or returns nothing that can be compared.
         """
-        request = encode(ReferenceRequest(source, tuple(map(tuple, shape_sets)), tuple(plans), seed))
+        request = encode(ReferenceRequest(source, tuple(map(tuple, shape_sets)), tuple(plans), seed, as_constructed))
         key = hashlib.sha256(json.dumps(request).encode()).hexdigest()
         with self._lock:
             turn = self._turns.setdefault(key, threading.Lock())
@@ -90,6 +93,8 @@ class ReferenceRunner:
             found = self._recall(key)
             if found is None:
                 found = self._run(request, seconds)
+                if as_constructed:
+                    found = replace(found, parameters=(), initial={}, as_constructed=True)
                 self._remember(key, found)
         return found
 

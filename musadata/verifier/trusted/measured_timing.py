@@ -55,6 +55,7 @@ class MeasureChecks:
     is_only_proof: bool = False
     use_host: Callable[[], bool] = lambda: False
     device: DeviceLock | None = None
+    as_constructed: bool = False
     known_ms: float = 0.0
     launches: int = 0
     failure: ClassVar[rules.Rule] = rules.MEASURE_EXCEPTION
@@ -79,7 +80,7 @@ class MeasureChecks:
                 if not plain.telling and not other.telling and (not plain.constant or other.constant != plain.constant):
                     measured.blame(rules.TASK_NOT_DISCRIMINATING)
         different = find_other_start(initial, self.ready.initial, self.ready.parameters)
-        if measured.error_class is None and different:
+        if measured.error_class is None and different and not self.as_constructed:
             measured.blame(rules.INTERFACE_INITIAL_STATE, different)
         if measured.error_class is None and self.device is not None:
             self.device.take_alone()
@@ -206,6 +207,8 @@ def blame_slow(baseline_ms: float) -> Finding:
 def _require(reply: Reply, kind: type[_Answer]) -> _Answer:
     if isinstance(reply.answer, kind):
         return reply.answer
+    if isinstance(reply.answer, messages.Failure) and reply.answer.error.error_type == "StateMismatch":
+        raise CandidateFailed(reply.answer.error.message[:300], rules.INTERFACE_STATE)
     raise CandidateFailed(describe_answer(reply.answer))
 
 

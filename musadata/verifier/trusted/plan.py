@@ -30,8 +30,10 @@ class MeasureSet:
 class Exercise:
     """What a candidate is judged against. `shapes` returns the sets of input shapes and may be slow, and so may
     `measure`, which returns None where there is no measure set. `checked`: for the emulator's cross-check where there
-    are no proof sets. `alone`: set where the device's memory did not suffice beside other candidates; called
-    before the candidate is measured, when none of our memory is kept for others."""
+    are no proof sets. `as_constructed`: judge by the state that both constructors give after the same seed, as
+    KernelBench's harness does, and not by one that is copied by name. `alone`: set where the device's memory did not
+    suffice beside other candidates; called before the candidate is measured, when none of our memory is kept for
+    others."""
 
     task_id: str
     reference: str
@@ -39,6 +41,7 @@ class Exercise:
     measure: Callable[[], MeasureSet | None] = lambda: None
     checked: tuple[tuple[InputSpec, ...], ...] = ()
     alone: Callable[[], None] | None = None
+    as_constructed: bool = False
 
 
 def derive_seed(config: VerifierConfig, task_id: str, *purpose: object) -> int:

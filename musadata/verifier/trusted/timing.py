@@ -60,7 +60,12 @@ class Measured:
 
 
 class CandidateFailed(Exception):
-    """The candidate raised an exception, or its answer is not of the expected kind."""
+    """The candidate raised an exception, or its answer is not of the expected kind. `rule`: what it breaks by that, if
+    it is not that of the checks."""
+
+    def __init__(self, message: str, rule: rules.Rule | None = None):
+        super().__init__(message)
+        self.rule = rule
 
 
 _MOST_SETS = 4
@@ -151,7 +156,11 @@ def time_candidate(
         else:
             checks.end_timing()  # one long call, which was compared
     except CandidateFailed as error:
-        return measured.blame(checks.failure, error)
+        rule = error.rule or checks.failure
+        finding = rule.finding(error) if rule.message else rule.worded(str(error))
+        measured.findings.append(finding)
+        measured.error_class = measured.error_class or rule.error_class
+        return measured
     except BaselineFailed as error:
         return measured.blame(rules.MEASURE_UNKNOWN, error)
     if eager:
