@@ -5,8 +5,8 @@
 HARNESS is a checkout of ScalingIntelligence/KernelBench. WORK holds `NAME.reference.py` and `NAME.candidate.py`. First
 all candidates are compiled into its cache by a pool over all cores (`kernelbench.compile.batch_compile`), then each is
 evaluated in a fresh process (`kernelbench.eval.eval_kernel_against_ref`, 5 correctness and 100 timing runs) for
-`--seconds-each` at the most: the script itself cannot be used, for it also imports what rents machines. Writes
-`WORK/harness.json` after each step.
+`--seconds-each` at the most: the script itself cannot be used, for it also imports what rents machines. With
+`--at-once` several are evaluated side by side, for correctness alone. Writes `WORK/harness.json` after each step.
 """
 
 import argparse
@@ -16,6 +16,8 @@ import multiprocessing
 import shutil
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--cores", type=int, required=True)
     parser.add_argument("--arch", default="Hopper")
     parser.add_argument("--seconds-each", type=float, default=180.0, help="an evaluation that takes longer is ended")
+    parser.add_argument("--at-once", type=int, default=1, help="evaluations side by side, not timed if more than one")
     arguments = parser.parse_args(argv)
     from kernelbench.utils import set_gpu_arch
 
@@ -97,20 +100,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     report: dict[str, Any] = {"cores": arguments.cores, "compile_seconds": None, "evaluations": {}}
     report["compile_seconds"] = _compile(work, names, arguments.cores, arguments.arch)
     _note(work, report)
-    for index, name in enumerate(names):
-        reference, candidate = [(work / f"{name}.{kind}.py").read_text() for kind in ("reference", "candidate")]
-        start = time.perf_counter()
-        with multiprocessing.Pool(1) as pool:
-            build = str(work / "cache" / "run" / str(index) / "0")
-            try:
-                result = pool.apply_async(evaluate, (reference, candidate, build)).get(arguments.seconds_each)
-            except multiprocessing.TimeoutError:
-                result = {"accepted": False, "timed_out": True, "metadata": "takes too long"}
-            except Exception as error:
-                result = {"accepted": False, "metadata": f"{type(error).__name__}: {error}"[:300]}
-        report["evaluations"][name] = {**result, "seconds": time.perf_counter() - start}
-        _note(work, report)
+    numbered = list(enumerate(names))
+    with ThreadPoolExecutor(arguments.at_once) as threads:
+        each = partial(_evaluate_alone, work, arguments.seconds_each, arguments.at_once == 1)
+        for name, result in threads.map(each, numbered):
+            report["evaluations"][name] = result
+            _note(work, report)
     return 0
+
+
+def _evaluate_alone(work: Path, seconds: float, timed: bool, numbered: tuple[int, str]) -> tuple[str, dict[str, Any]]:
+    """A candidate's name, and what a fresh process says of it."""
+    index, name = numbered
+    reference, candidate = [(work / f"{name}.{kind}.py").read_text() for kind in ("reference", "candidate")]
+    start = time.perf_counter()
+    with multiprocessing.Pool(1) as pool:
+        build = str(work / "cache" / "run" / str(index) / "0")
+        try:
+            result = pool.apply_async(evaluate, (reference, candidate, build, timed)).get(seconds)
+        except multiprocessing.TimeoutError:
+            result = {"accepted": False, "timed_out": True, "metadata": "takes too long"}
+        except Exception as error:
+            result = {"accepted": False, "metadata": f"{type(error).__name__}: {error}"[:300]}
+    return name, {**result, "seconds": time.perf_counter() - start}
 
 
 def _compile(work: Path, names: Sequence[str], cores: int, arch: str) -> float:

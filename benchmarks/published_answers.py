@@ -11,6 +11,7 @@ harness gets as many of them as it finishes in its time, drawn evenly. Each diff
 import argparse
 import json
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -34,11 +35,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--backend", default="cuda", choices=[kind.value for kind in BackendType])
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--limit", type=int, default=0, help="answers, drawn evenly; all if left out")
+    parser.add_argument("--only", default="", help="a pattern that an answer's name holds")
     parser.add_argument("--minutes", type=float, default=5.0, help="for our side")
     parser.add_argument("--harness-minutes", type=float, default=4.0)
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args(argv)
     answers = [one for path in arguments.answers for one in read_answers(path)]
+    answers = [one for one in answers if re.search(arguments.only, one.name)]
     answers = draw(answers, arguments.limit or len(answers))
     config = VerifierConfig(backend=BackendType(arguments.backend), policy="audit", timed_runs=10)
     ours: dict[str, Any] = {}
@@ -48,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     theirs: dict[str, Any] = {}
     if arguments.harness:
         pairs = [Pair(one.name, one.reference, one.candidate) for one in answers]
-        found = run_harness(pairs, arguments.harness, arguments.cores, 60 * arguments.harness_minutes)
+        limits = 60 * arguments.harness_minutes, 60.0, max(1, arguments.cores // 2)
+        found = run_harness(pairs, arguments.harness, arguments.cores, *limits)
         theirs = {name: one for name, one in found["evaluations"].items() if not one.get("timed_out")}
     differences = list_differences(ours, theirs)
     for difference in differences:

@@ -104,7 +104,7 @@ def verify_alone(pair: Pair, work: Path, backend: str) -> float:
 
 
 def run_harness(
-    pairs: Sequence[Pair], harness: Path, cores: int, seconds: float, seconds_each: float = 180.0
+    pairs: Sequence[Pair], harness: Path, cores: int, seconds: float, seconds_each: float = 180.0, at_once: int = 1
 ) -> dict[str, Any]:
     """What the harness reports, and in `wall_seconds` how long the whole command took; partial if time runs out."""
     work = Path(tempfile.mkdtemp(prefix="musadata-harness-"))
@@ -116,7 +116,7 @@ def run_harness(
         path = [str(harness / "src"), str(work / "stand_ins"), os.environ.get("PYTHONPATH", "")]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path)), "HOME": str(work)}
         command = [sys.executable, "-m", "benchmarks.kernelbench_harness", "--work", str(work), "--cores", str(cores)]
-        command += ["--seconds-each", str(seconds_each)]
+        command += ["--seconds-each", str(seconds_each), "--at-once", str(at_once)]
         start = time.perf_counter()
         with (work / "log").open("wb") as log:
             process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log, process_group=0)

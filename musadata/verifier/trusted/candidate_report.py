@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from musadata.sandbox import Outcome
@@ -24,12 +25,14 @@ class Result:
 
 @dataclass(frozen=True)
 class Report:
-    """A candidate's facts and results, by the names of its calls; `faults` are sentences that a crash left behind."""
+    """A candidate's facts and results, by the names of its calls; `faults` are sentences that a crash left behind, and
+    `crash_line` is the line of the candidate that led there, 0 if it is not known."""
 
     facts: CandidateFacts
     calls: dict[str, CallFacts]
     results: dict[str, Result]
     faults: tuple[str, ...]
+    crash_line: int = 0
 
     def must_succeed(self, call: str) -> bool:
         """Whether a call may not fail; `plan_calls` gives the names of the two that may."""
@@ -92,8 +95,15 @@ def read_report(facts: CandidateFacts, files: dict[str, bytes], calls: Sequence[
             result = read_result(item.structure, data)
             if result is not None:
                 results[name] = result
-    faults = files.get("faults", b"").decode("utf-8", "replace").strip().splitlines()
-    return Report(facts, by_name, results, tuple(line[:400] for line in faults[:4]))
+    faults, line = read_crash(files)
+    return Report(facts, by_name, results, faults, line)
+
+
+def read_crash(files: Mapping[str, bytes]) -> tuple[tuple[str, ...], int]:
+    """The sentences that a crash left behind, and the line of the candidate that led there, 0 if it is not known."""
+    text, _, stack = files.get("faults", b"").decode("utf-8", "replace").partition("Fatal Python error")
+    lines = re.findall(r'File "<candidate>", line (\d{1,6}) ', stack)
+    return tuple(line[:400] for line in text.strip().splitlines()[:4]), int(lines[0]) if lines else 0
 
 
 def read_result(structure: Json, data: bytes) -> Result | None:

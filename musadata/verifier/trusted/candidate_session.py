@@ -20,7 +20,7 @@ from musadata.verifier.protocol.variants import SWALLOWED
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.native.native_code import check_native_code
 from musadata.verifier.trusted.baseline_process import BaselineFailed
-from musadata.verifier.trusted.candidate_report import read_facts, read_report
+from musadata.verifier.trusted.candidate_report import read_crash, read_facts, read_report
 from musadata.verifier.trusted.device_lock import DeviceLock, DeviceSeat
 from musadata.verifier.trusted.expectation import Expectation
 from musadata.verifier.trusted.judge import Judgement, add_crosscheck, in_order, judge
@@ -250,7 +250,8 @@ def _with_times(judgement: Judgement, outcome: Outcome, measured: Measured | Non
     found = measured or Measured()
     tampered = read_facts(outcome).tampered
     if not outcome.ok:
-        found.blame(rules.RULES[f"timing.{outcome.status}"], outcome.message or outcome.status)
+        rule = rules.RULES[f"timing.{outcome.status}"]
+        found.blame(rule, outcome.message or outcome.status, line=read_crash(outcome.files)[1])
     elif tampered:
         found.blame(rules.RUNTIME_TAMPERED, tampered[0][:200])
     elif measured is None:

@@ -162,7 +162,8 @@ def _judge_end(outcome: Outcome, report: Report, calls: Sequence[Call], conditio
     if outcome.status == "error":
         findings.append(rules.EXECUTE_ERROR.worded(f"{outcome.error_type}: {outcome.message}"[:400]))
     elif not outcome.ok and (outcome.status != "crash" or not findings):
-        findings.append(rules.RULES[f"execute.{outcome.status}"].finding(outcome.message or "lost"))
+        rule = rules.RULES[f"execute.{outcome.status}"]
+        findings.append(rule.finding(outcome.message or "lost", line=report.crash_line))
     return findings
 
 

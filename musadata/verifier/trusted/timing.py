@@ -53,8 +53,8 @@ class Measured:
     findings: list[Finding] = field(default_factory=list)
     error_class: ErrorClass | None = None
 
-    def blame(self, rule: rules.Rule, *parts: object) -> "Measured":
-        self.findings.append(rule.finding(*parts))
+    def blame(self, rule: rules.Rule, *parts: object, line: int = 0) -> "Measured":
+        self.findings.append(rule.finding(*parts, line=line))
         self.error_class = self.error_class or rule.error_class
         return self
 

@@ -19,7 +19,7 @@ from musadata.verifier.protocol.messages import (
     RequestDevice,
     Stop,
 )
-from musadata.verifier.trusted.candidate_report import Report, read_facts
+from musadata.verifier.trusted.candidate_report import Report, read_crash, read_facts
 from musadata.verifier.trusted.candidate_session import CandidateSession, Compilations, _with_times
 from musadata.verifier.trusted.judge import Judgement, _judge_end
 
@@ -121,3 +121,13 @@ def test_whatever_is_said_of_a_refused_launch_is_told(error: object) -> None:
     (finding,) = _judge_end(Outcome("ok", {}), report, [], [])
     assert finding.rule == "device.launch"
     assert ("(invalid configuration)" in finding.message) == (error == 9)
+
+
+def test_line_that_led_to_a_crash_is_read_from_what_the_process_left() -> None:
+    stack = b"a sentence\nFatal Python error: Segmentation fault\n\nCurrent thread (most recent call first):\n"
+    stack += b'  File "torch/nn/modules/conv.py", line 9 in forward\n  File "<candidate>", line 31 in forward\n'
+    assert read_crash({"faults": stack}) == (("a sentence",), 31)
+    assert read_crash({"faults": b"File \"<candidate>\", line 99999999999 in x"}) == (
+        ('File "<candidate>", line 99999999999 in x',), 0
+    )  # fmt: skip
+    assert read_crash({}) == ((), 0)

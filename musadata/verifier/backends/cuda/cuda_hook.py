@@ -1,5 +1,6 @@
 """Inside the sandbox, on a real device: the replaced `load_inline`, and what a candidate launched and copied."""
 
+import faulthandler
 import os
 from functools import partial
 from typing import TYPE_CHECKING
@@ -43,6 +44,8 @@ def prepare() -> None:
 def activate(compile: RequestLibrary, fault_fd: int = -1) -> None:
     """Make `load_inline` and `load` ask `compile` for the library."""
     look_for_device()
+    if fault_fd >= 0:
+        faulthandler.enable(fault_fd)  # a crash in native code says which line of the candidate led there
     native_hook.activate(compile)
 
 

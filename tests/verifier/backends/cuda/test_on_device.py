@@ -60,7 +60,7 @@ def test_values_that_cpp_brings_to_the_host_are_counted(verifier, name):
     exercise = read_exercise(cheat.value("task"))
     verdict = verifier.verify(exercise.task, cheat.source, exercise.shape_sets)
     assert verdict.error_class is ErrorClass.NOT_ALLOWED
-    assert [finding.rule for finding in verdict.findings] == ["runtime.host"]
+    assert "runtime.host" in {finding.rule for finding in verdict.findings}
 
 
 def test_ring_of_buffers_comes_round(verifier):
@@ -107,7 +107,7 @@ def test_work_on_a_stream_that_events_do_not_see_is_rejected(verifier):
     )
     verdict, rules = judge(verifier, "matmul_tiled", UNKNOWN_TO_THE_EMULATOR, spin, side)
     assert rules == {"timing.hidden_work"}
-    assert verdict.error_class is ErrorClass.NOT_ALLOWED
+    assert verdict.error_class is ErrorClass.CHEATING
 
 
 @pytest.mark.parametrize(
