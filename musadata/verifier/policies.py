@@ -63,10 +63,11 @@ class Decision:
 
 
 def decide(facts: Facts, policy: Policy) -> Decision:
-    """Judge facts under a policy."""
+    """Judge facts under a policy. Without facts, as in verdicts of older versions, nothing is said."""
     refused = [finding for finding in facts.findings if policy.is_refused(RULES[finding.rule], finding.condition)]
     if not refused:
-        return Decision(True, facts.stage, None, 1.0, ())
+        accepted = facts.runs is True
+        return Decision(accepted, facts.stage, None if accepted else ErrorClass.INFRA, float(accepted), ())
     first = RULES[refused[0].rule]
     findings = [finding for finding in refused if RULES[finding.rule].stage is first.stage]
     has_results = first.stage in (VerifyStage.EXECUTE, VerifyStage.COMPARE, VerifyStage.PROFILE)

@@ -93,6 +93,7 @@ class World:
             timings=(),
             speedup=None,
             reward=0.0,
+            policy="strict",
         )
 
     def answer(self, body: dict[str, Any], attempt: int) -> tuple[int, dict[str, Any], dict[str, str]]:
