@@ -13,6 +13,7 @@ from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.emission.cpp import Printer
 from musadata.compiler.emission.launch import EmittedKernel
 from musadata.compiler.faults import FaultKind
+from musadata.compiler.ir.code import Binary, Construct, Loop, Name, Number, of_kind
 from musadata.compiler.ir.index_formulas import ONE, ZERO, Index
 from musadata.compiler.ir.scalar import Added, Load
 from musadata.compiler.ir.schedule import WORDS as SCHEDULES
@@ -21,7 +22,6 @@ from musadata.compiler.lowering.fusion import Kernel
 from musadata.compiler.lowering.fusion import Stage as KernelStage
 
 _LONGEST_CHANGE = 320  # characters; longer ones are seen better in the programs themselves
-_TILED_GRID = re.compile(r"const dim3 blocks\((\d+|\([^,]*), (\d+|\([^,]*?)[,)]")
 _MOST_READS = 6  # names of tensors in one sentence
 WORDS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("explanation.yaml").read_text(encoding="utf-8"))
 
@@ -48,7 +48,7 @@ def repeated_launches(kernels: Sequence[EmittedKernel]) -> dict[str, str]:
     total: defaultdict[str, Index] = defaultdict(lambda: ZERO)
     for emitted in kernels:
         total[emitted.kernel.name] += emitted.kernel.steps.count if emitted.kernel.steps else ONE
-    texts = {name: Printer({}, {}).index(count) for name, count in total.items() if count != ONE}
+    texts = {name: Printer().index(count).text for name, count in total.items() if count != ONE}
     return {name: f"{text if text.isdigit() else f'`{text}`'} times" for name, text in texts.items()}
 
 
@@ -73,20 +73,32 @@ def _schedule(one: EmittedKernel, kernels: Sequence[EmittedKernel]) -> str:
     once, if there can be such rows."""
     schedule, words = one.schedule, SCHEDULES[one.schedule.steps]
     is_tiled = schedule.find(Tile) and schedule.find(Stage) and not schedule.find(Bind)
-    if grid := _TILED_GRID.search("\n".join(one.launch)) if is_tiled else None:
-        long, short = (int(side) if side.isdigit() else 0 for side in grid.groups())
+    if is_tiled and (counts := _tile_counts(one)):
+        long, short = counts
         reads = "one" if short == 1 else "several" if short and (not long or short < long) else "unknown"
         return f"{words} {WORDS['operands'][reads].format(tiles=short)}"
     if not schedule.find(Stage, "inner"):
         return words
-    in_pieces = any("start +=" in emitted.source for emitted in kernels if emitted.schedule == schedule)
+    alike = [emitted.function for emitted in kernels if emitted.schedule == schedule]
+    in_pieces = any(loop.name == "start" for loop in of_kind(tuple(alike), Loop))
     return f"{words} {WORDS['rows']['longer' if in_pieces else 'fitting']}"
+
+
+def _tile_counts(one: EmittedKernel) -> tuple[int, int] | None:
+    """How many tiles there are along a grid's x and y, 0 for a number that follows from sizes; None where another
+    axis lies beside one of them."""
+    [grid] = [made for made in of_kind(one.host.setup, Construct) if made.name == Name("blocks")]
+    sides = grid.arguments[:2]
+    if not all(isinstance(side, Number) or (isinstance(side, Binary) and side.sign == "/") for side in sides):
+        return None
+    x, y = (side.value or 0 if isinstance(side, Number) else 0 for side in sides)
+    return x, y
 
 
 def _sizes(candidate: Candidate) -> list[str]:
     """Which sizes the kernels take as arguments and which are literals: a sentence or two, or none."""
     graph = candidate.graph
-    passed = [f"`{o.name}`" for o in graph.sizes if o.formula is None and f"const int {o.name} =" in candidate.source]
+    passed = [f"`{o.name}`" for o in graph.sizes if o.formula is None and o.name in candidate.read_sizes]
     fixed = [
         f"{size.constant} along axis {axis} of `{item.name}`"
         for item in graph.inputs
@@ -94,7 +106,7 @@ def _sizes(candidate: Candidate) -> list[str]:
         for axis, size in enumerate(item.type.shape)
         if size.constant not in (None, 1)
     ]
-    given = [f"`{o.name}`" for o in graph.sizes if o.attribute and f" int {o.name}" in candidate.source]
+    given = [f"`{o.name}`" for o in graph.sizes if o.attribute and o.name in candidate.given_sizes]
     text = f"The host reads {_listed(passed)} from the tensors" if passed else ""
     if fixed and len(fixed) <= _MOST_READS:
         check = f"checks the size{'s' if len(fixed) > 1 else ''} that the kernels take for granted: {_listed(fixed)}"

@@ -1,16 +1,34 @@
 """Attention in one kernel: a block keeps some queries and goes along the keys in tiles, with an online softmax."""
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from string import Template
 
-from musadata.compiler.emission.cpp import C_TYPES, number_text
-from musadata.compiler.emission.launch import EmittedKernel, count_text, finish
+from musadata.compiler.emission.block import Block, decode, decode_used
+from musadata.compiler.emission.cpp import C_TYPES, number
+from musadata.compiler.emission.launch import EmittedKernel, constant, count_of, finish, sides
 from musadata.compiler.emission.pointwise import stored, write_store
-from musadata.compiler.emission.statements import INDEX, Block, decode
-from musadata.compiler.emission.tiled import decode_used, partition, tile_count
+from musadata.compiler.emission.tiled import partition
+from musadata.compiler.ir.code import (
+    BLOCK_X,
+    BLOCK_Y,
+    THREAD_X,
+    Blank,
+    Body,
+    Choice,
+    Expression,
+    Group,
+    Inserted,
+    Name,
+    Statement,
+    Template,
+    apply,
+    code,
+    covering,
+    product,
+)
 from musadata.compiler.ir.index_formulas import Variable, of
 from musadata.compiler.ir.scalar import Attended, Choose, Compare, Literal, Scalar, plain
 from musadata.compiler.ir.schedule import Carry, Schedule, Split, Stage, Step
@@ -19,7 +37,10 @@ from musadata.compiler.lowering.fusion import Kernel
 SIDE = 16  # the 256 threads of a block are a square
 BUSY_BLOCKS = 264  # two for each multiprocessor of a large GPU
 _PADDING = 4  # elements at the end of a tile's row, so that threads which write a column reach different banks
-_BODY = Template((Path(__file__).parent / "templates" / "attention.txt").read_text(encoding="utf-8").rstrip("\n"))
+_NAME = re.compile(r"\$(\w+)")
+_BODY = (Path(__file__).parent / "templates" / "attention.txt").read_text(encoding="utf-8")
+Words = dict[str, str | Expression]
+Parts = dict[str, Inserted]
 
 
 @dataclass(frozen=True)
@@ -62,10 +83,21 @@ def emit_attention(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     """A block per tile of queries; scores and weights stay in registers and shared memory. A thread has some rows and
     columns of each tile; the rows are those of 16 neighbouring threads."""
     attention = Attention(kernel, schedule)
-    block = attention.block
-    block.lines = _BODY.substitute(attention.words(), **attention.parts()).split("\n")
+    block, parts = attention.block, attention.parts()
+    block.body = [filled(_BODY, {**attention.words(), **parts})]
     setup = attention.setup(SIDE * SIDE)
     return finish(kernel, schedule, block, setup, threads=(SIDE * SIDE,), bounds=SIDE * SIDE)
+
+
+def filled(template: str, words: Mapping[str, str | Expression | Inserted]) -> Template:
+    """A template with words for its `$names`. Statements take the place of a whole line."""
+    parts: list[str | Expression | Inserted] = []
+    for place, part in enumerate(_NAME.split(template)):
+        word = words[part] if place % 2 else part
+        if parts and isinstance(parts[-1], Inserted) and isinstance(word, str):
+            word = word.removeprefix("\n")
+        parts.append(word)
+    return Template(tuple(part for part in parts if part != ""))
 
 
 class Attention:
@@ -83,22 +115,25 @@ class Attention:
         block = self.block = Block.of(kernel, schedule, [self.key.name, self.depth.name, self.row, self.col])
         for flat, axes in ((self.row, self.rows), (self.col, self.cols)):
             block.name_flat(axes, flat)
-        self.row_count, self.col_count = count_text(block, self.rows), count_text(block, self.cols)
-        self.row_tiles = tile_count(self.row_count, tile.rows)
+        self.row_count, self.col_count = count_of(block, self.rows), count_of(block, self.cols)
+        self.row_tiles = covering(self.row_count, tile.rows)
         self.counters = {name: block.fresh(name) for name in "rcik"}
 
-    def setup(self, threads: int) -> tuple[str, ...]:
+    def setup(self, threads: int) -> Body:
         """The launch: a block for each tile of queries, and for each tile of columns."""
-        tiles = self.row_tiles if "/" not in self.row_tiles else f"({self.row_tiles})"
-        counts = [count_text(self.block, self.batch)] if self.batch else []
-        blocks = " * ".join([*counts, tiles] if tiles != "1" else counts) or tiles
-        columns = tile_count(self.col_count, self.tile.cols)
-        return f"const int threads = {threads};", f"const dim3 blocks({blocks}, {columns});"
+        counts = [count_of(self.block, self.batch)] if self.batch else []
+        blocks = product(*counts, *([] if counts and self.is_one_tile else [self.row_tiles]))
+        return constant("threads", threads), sides("blocks", blocks, covering(self.col_count, self.tile.cols))
 
-    def words(self) -> dict[str, str]:
+    @property
+    def is_one_tile(self) -> bool:
+        """Whether all queries are in one tile."""
+        return self.row_tiles == code(1)
+
+    def words(self) -> Words:
         """Names, types and numbers."""
         tile, dtype, counter = self.tile, self.stage.dtype, self.counters["c"]
-        single, zero = dtype == "float32", number_text(0, dtype)
+        single = dtype == "float32"
         own_rows, own_keys, own_cols = (size // SIDE for size in (tile.rows, tile.keys, tile.cols))
         sizes = {"rows": tile.rows, "keys": tile.keys, "cols": tile.cols, "query_width": tile.rows + _PADDING}
         sizes |= {"key_width": tile.keys + _PADDING, "value_width": tile.cols + _PADDING}
@@ -107,45 +142,44 @@ class Attention:
             **self.names(),
             **{name: str(size) for name, size in sizes.items()},
             "T": C_TYPES[dtype],
-            "zero": zero,
+            "zero": number(0, dtype),
             "exp": "expf" if single else "exp",
             "max": "fmaxf" if single else "fmax",
-            "own_row_step": f" * {own_rows}" if own_rows > 1 else "",
             "key_place": _own_place(own_keys, counter),
             "col_place": _own_place(own_cols, counter),
         }
 
-    def names(self) -> dict[str, str]:
+    def names(self) -> Words:
         """Of positions and counts, and the divisor of a row's sums."""
-        limit, total = self.block.index(self.key.extent), f"own_totals[{self.counters['r']}]"
-        zero, one = (number_text(number, self.stage.dtype) for number in (0, 1))
+        limit, total = self.block.index(self.key.extent), Name("own_totals")[self.counters["r"]]
+        zero, one = (number(value, self.stage.dtype) for value in (0, 1))
         return {
-            **self.counters,
-            "row": self.row,
-            "col": self.col,
-            "j": self.key.name,
-            "d": self.depth.name,
+            **{name: Name(counter) for name, counter in self.counters.items()},
+            "row": Name(self.row),
+            "col": Name(self.col),
+            "j": Name(self.key.name),
+            "d": Name(self.depth.name),
             "row_count": self.row_count,
             "col_count": self.col_count,
             "key_count": limit,
             "depth_count": self.block.index(self.depth.extent),
-            "key_end": "key_end" if self.is_causal() else limit,
-            "total": f"({total} == {zero} ? {one} : {total})" if self.value.safe else total,
+            "key_end": Name("key_end") if self.is_causal() else limit,
+            "total": Group(Choice(total.equals(zero), one, total)) if self.value.safe else total,
         }
 
-    def parts(self) -> dict[str, str]:
+    def parts(self) -> Parts:
         """The statements that depend on what is attended to."""
         row, col, value = (self.row, self.rows), (self.col, self.cols), self.value
-        score = f"own_scores[{self.counters['r']}][{self.counters['c']}]"
+        score = Name("own_scores")[self.counters["r"]][self.counters["c"]]
         self.write_positions()
         self.hoist_score()
         return {
-            "positions": "\n".join(self.block.lines),
+            "positions": Inserted((*self.block.body, *self.own_places()), 1),
             "query": self.assigned(value.query, row),
             "key": self.assigned(value.key),
             "score": self.assigned(value.score, row, rename={"score": score}),
             "element": self.assigned(value.element, col),
-            "store": self.lines(4, {self.stage.local: "result"}, self.write_stores, row, col),
+            "store": self.statements(4, {self.stage.local: Name("result")}, self.write_stores, row, col),
         }
 
     def hoist_score(self) -> None:
@@ -158,43 +192,59 @@ class Attention:
         self,
         value: Scalar,
         *flat: tuple[str, tuple[Variable, ...]],
-        rename: Mapping[str, str] | None = None,
+        rename: Mapping[str, Expression] | None = None,
         depth: int = 5,
-    ) -> str:
+    ) -> Inserted:
         """The statement that gives `value` what a scalar is, with what it needs."""
-        return self.lines(depth, rename or {}, lambda: self.block.write(f"value = {self.block.value(value)};"), *flat)
+        block = self.block
+        return self.statements(depth, rename or {}, lambda: block.assign("value", block.value(value)), *flat)
 
-    def lines(
+    def statements(
         self,
         depth: int,
-        rename: Mapping[str, str],
+        rename: Mapping[str, Expression],
         write: Callable[[], None],
         *flat: tuple[str, tuple[Variable, ...]],
-    ) -> str:
-        """What a function writes at a depth; the axes that it uses are computed from flat positions first."""
-        block = self.block
-        block.lines, block.depth, block.printer.rename = [], depth - 1, rename
-        with block.scope(""):
+    ) -> Inserted:
+        """What a function adds, at a depth; the axes that it uses are computed from flat positions first."""
+        block, found = self.block, list[Statement]()
+        block.printer.rename = rename
+
+        def keep(body: Body) -> Statement:
+            found.extend(body)
+            return Blank()
+
+        with block.scope(keep):
             write()
-        block.lines, block.depth = block.lines[1:-1], depth
+        block.body = found
         decode_used(block, 0, *flat)
-        return "\n".join(block.lines)
+        return Inserted(tuple(block.body), depth)
 
     def write_positions(self) -> None:
-        block, tiles, entry, first = self.block, self.row_tiles, "blockIdx.x", f"blockIdx.x * {self.tile.rows}"
-        if self.batch and tiles != "1":
-            block.write(f"const {INDEX} row_tiles = {tiles};")
-            entry, first = "blockIdx.x / row_tiles", f"blockIdx.x % row_tiles * {self.tile.rows}"
+        block, first = self.block, BLOCK_X * self.tile.rows
+        entry: Expression = BLOCK_X
+        if self.batch and not self.is_one_tile:
+            block.declare("row_tiles", self.row_tiles)
+            entry, first = BLOCK_X / "row_tiles", BLOCK_X % "row_tiles" * self.tile.rows
         if len(self.batch) == 1:
-            block.write(f"const {INDEX} {self.batch[0].name} = {entry};")
+            block.declare(self.batch[0].name, entry)
         elif self.batch:
             flat = block.fresh("entry")
-            block.write(f"const {INDEX} {flat} = {entry};")
+            block.declare(flat, entry)
             decode(block, flat, self.batch, frozenset(self.batch))
-        block.write(f"const {INDEX} first_row = {'0' if tiles == '1' else first};")
+        block.declare("first_row", 0 if self.is_one_tile else first)
         if self.is_causal():
-            end = f"min({block.index(self.key.extent)}, first_row + {self.tile.rows})"
-            block.write(f"const {INDEX} key_end = {end};  // no query of this block sees more")
+            end = apply("min", block.index(self.key.extent), Name("first_row") + self.tile.rows)
+            block.declare("key_end", end, note="no query of this block sees more")
+
+    def own_places(self) -> Body:
+        """Where a thread's rows and columns are in a tile."""
+        rows = self.tile.rows // SIDE
+        return (
+            constant("first_col", BLOCK_Y * self.tile.cols),
+            constant("own_row", THREAD_X / SIDE * rows if rows > 1 else THREAD_X / SIDE),
+            constant("own_col", THREAD_X % SIDE),
+        )
 
     def is_causal(self) -> bool:
         """Whether a query sees no key behind its own place."""
@@ -208,7 +258,7 @@ class Attention:
         block, buffer = self.block, self.stage.buffer
         if buffer is not None:
             place = block.printer.offset(buffer, self.stage.index)
-            block.write(f"{buffer.name}[{place}] = {stored('result', buffer.dtype)};")
+            block.assign(Name(buffer.name)[place], stored(Name("result"), buffer.dtype))
         for store in self.kernel.stores:
             write_store(block, store)
 

@@ -19,11 +19,12 @@ from musadata.compiler.emission.shared_kernels import SharedKernels, share_kerne
 from musadata.compiler.emission.short_names import shorten
 from musadata.compiler.emission.step_functions import STEP_NAME
 from musadata.compiler.ir.captured_graph import Graph, GraphOutput, TensorType
+from musadata.compiler.ir.code import Constant, walk
 from musadata.compiler.ir.index_formulas import ONE, Index, of, product
 from musadata.compiler.ir.lowering_errors import Unsupported
 from musadata.compiler.ir.program import Loop, Program, Value, axis_names
 from musadata.compiler.ir.scalar import Buffer, Load
-from musadata.compiler.ir.schedule import Schedule
+from musadata.compiler.ir.schedule import Schedule, TensorCore
 from musadata.compiler.lowering import Lowered, lower_graph
 from musadata.compiler.lowering.attention import join_attention
 from musadata.compiler.lowering.ending_rows import end_rows
@@ -36,26 +37,15 @@ from musadata.compiler.lowering.splitting import split_long_reductions
 
 MOST_CHARACTERS = 24_000  # of a candidate: longer ones are too long to learn from
 _MOST_INT = 2**31 - 1
-_INT_DECLARATION = re.compile(r"\bint(&?) (?=\w+(?: =|[,)]))")  # no pointer and no result of a function
-_SMALLER = re.compile(r"\b(min|max)\(([^()]+), ([^()]+)\)")  # both arguments must be of one type
 
 _TEMPLATES = Path(__file__).parent / "templates"
 TEMPLATE = Template(_TEMPLATES.joinpath("cuda_source.txt").read_text(encoding="utf-8"))
 # Operators that say little about what a candidate does.
 _UNNAMED_OPERATORS = frozenset(_TEMPLATES.joinpath("unnamed_operators.txt").read_text(encoding="utf-8").split())
-_CUDA_HEADERS = {
-    "__half": "cuda_fp16.h",
-    "__nv_bfloat16": "cuda_bf16.h",
-    "__pipeline_": "cuda_pipeline.h",
-}
 _LAUNCHING = _TEMPLATES.joinpath("launching.txt").read_text(encoding="utf-8")
-_STANDARD_HEADERS = {
-    "std::min": "algorithm",
-    "INT64_M": "cstdint",
-    "INFINITY": "cmath",
-    "SCHAR_M": "climits",
-    "INT_M": "climits",
-}
+# Types of tensors, and constants, that need a header.
+_TYPE_HEADERS = {"float16": "cuda_fp16.h", "bfloat16": "cuda_bf16.h"}
+_CONSTANT_HEADERS = {"INT64": "cstdint", "INFINITY": "cmath", "SCHAR": "climits", "INT": "climits"}
 
 
 class _Attempt(Enum):
@@ -75,6 +65,8 @@ class Candidate:
         kernels: its kernels in order, with their schedules.
         plan: how it was made.
         hints: the named sizes in each of the task's sets of shapes.
+        read_sizes: the named sizes that the host function reads from tensors.
+        given_sizes: the named sizes and numbers that the module passes.
     """
 
     source: str
@@ -82,6 +74,8 @@ class Candidate:
     plan: Plan
     graph: Graph
     hints: tuple[dict[str, int], ...]
+    read_sizes: frozenset[str] = frozenset()
+    given_sizes: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -141,9 +135,10 @@ def _build(graph: Graph, plan: Plan, sizes: Mapping[str, int]) -> Candidate:
         for folded in (False, True)[: 1 if attempt is _Attempt.FULL else 2]:
             host = write_host(f"{_title(graph)}_cuda", graph, lowered.inputs, shared, returned, folded=folded)
             source = write_module(graph, host, _cuda_text(shared) + host.source)
+            built = Candidate(source, shared.kernels, plan, graph, tuple(hints), host.sizes, host.numbers)
             if len(source) <= MOST_CHARACTERS:
-                return Candidate(source, shared.kernels, plan, graph, tuple(hints))
-    return Candidate(source, shared.kernels, plan, graph, tuple(hints))
+                return built
+    return built
 
 
 def _with_wide_indices(kernels: Sequence[EmittedKernel], sizes: Mapping[str, int]) -> list[EmittedKernel]:
@@ -153,11 +148,7 @@ def _with_wide_indices(kernels: Sequence[EmittedKernel], sizes: Mapping[str, int
         buffers = (*kernel.inputs, *kernel.outputs)
         return any(product(buffer.shape).evaluate(dict(sizes)) > _MOST_INT for buffer in buffers)
 
-    return [replace(one, source=_widened(one.source)) if is_huge(one.kernel) else one for one in kernels]
-
-
-def _widened(source: str) -> str:
-    return _SMALLER.sub(r"\1(int64_t(\2), int64_t(\3))", _INT_DECLARATION.sub(r"int64_t\1 ", source))
+    return [replace(one, wide=is_huge(one.kernel)) for one in kernels]
 
 
 def _all_returned(lowered: Lowered, graph: Graph) -> list[Returned]:
@@ -253,15 +244,25 @@ def _viewed_buffer(value: Value) -> Buffer | None:
 
 def _cuda_text(shared: SharedKernels) -> str:
     kernels = shared.kernels
-    text = "\n".join(emitted.source for emitted in kernels)
-    launches = "\n".join(line for emitted in kernels for line in emitted.launch)
-    needed = [header for token, header in _CUDA_HEADERS.items() if token in text]
-    needed += [header for token, header in _STANDARD_HEADERS.items() if token in text + launches]
-    headers = "".join(f"#include <{header}>\n" for header in needed)
+    headers = "".join(f"#include <{header}>\n" for header in _headers(kernels))
     functions = dict.fromkeys(function for emitted in kernels for function in emitted.functions)
     device = "".join(f"{device_function(name, dtype)}\n" for name, dtype in functions)
     constants = "".join(_constant(buffer) for buffer in dict.fromkeys(b for e in kernels for b in e.kernel.constants))
     return TEMPLATE.substitute(headers=headers, constants=constants, device=device, kernels=_without_repeats(shared))
+
+
+def _headers(kernels: Sequence[EmittedKernel]) -> list[str]:
+    """The headers that kernels and their launches need."""
+    reached = {b.dtype for one in kernels for b in (*one.kernel.inputs, *one.kernel.outputs, *one.kernel.constants)}
+    found = [header for dtype, header in _TYPE_HEADERS.items() if dtype in reached]
+    if any(one.schedule.find(TensorCore, "sums") for one in kernels):
+        found.append("cuda_pipeline.h")
+    if any(one.schedule.strides for one in kernels):
+        found.append("algorithm")
+    trees = [(one.helpers, one.function) for one in kernels]
+    constants = {node.name.partition("_")[0] for tree in trees for node in walk(tree) if isinstance(node, Constant)}
+    constants |= {"INFINITY"} if any(one.kernel.attends for one in kernels) else set()
+    return found + list(dict.fromkeys(header for name, header in _CONSTANT_HEADERS.items() if name in constants))
 
 
 def _constant(buffer: Buffer) -> str:
@@ -271,15 +272,13 @@ def _constant(buffer: Buffer) -> str:
 
 
 def _without_repeats(shared: SharedKernels) -> str:
-    """The sources of kernels and of the functions that launch them, each printed once."""
-    sources = [
-        *dict.fromkeys(emitted.source for emitted in shared.kernels),
-        *([_LAUNCHING] if shared.functions else []),
-    ]
+    """The kernels, their device functions and the functions that launch them, each once."""
     seen: set[str] = set()
-    parts = []
-    for source in (*sources, *shared.functions):
-        pieces = [piece for piece in re.split(r"(?<=\n\})\n\n", source) if piece not in seen]
-        seen.update(piece for piece in pieces if "__global__" not in piece)
-        parts.append("\n\n".join(pieces))
-    return "\n".join(parts)
+    parts: dict[str, None] = {}
+    for emitted in shared.kernels:
+        if emitted.text not in seen:
+            fresh = [text for text in emitted.helper_texts() if text not in seen]
+            seen.update((*fresh, emitted.text))
+            parts["\n\n".join([*fresh, emitted.text])] = None
+    launching = [_LAUNCHING] if shared.functions else []
+    return "\n".join([*parts, *launching, *shared.functions])

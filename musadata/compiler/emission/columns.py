@@ -1,9 +1,9 @@
 """Reductions along an axis that is not the last: columns that lie side by side in memory, and whose elements do not."""
 
 from musadata.compiler.emission.cpp import helpers
-from musadata.compiler.emission.launch import EmittedKernel, count_text, finish
+from musadata.compiler.emission.launch import EmittedKernel, constant, count_of, finish, sides
 from musadata.compiler.emission.rowwise import WARP, Team, declare_partial, new_block, point_name, work
-from musadata.compiler.emission.statements import INDEX
+from musadata.compiler.ir.code import BLOCK_X, THREAD_X, THREAD_Y, Choice, Constant, Name, apply, covering
 from musadata.compiler.ir.index_formulas import Index
 from musadata.compiler.ir.schedule import Schedule, Split
 from musadata.compiler.lowering.fusion import Kernel, Reduce
@@ -13,19 +13,19 @@ from musadata.compiler.lowering.layout import flat_position, flatten
 def emit_columns(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     """Points that lie side by side in memory: neighbouring threads take neighbouring points, several share each one."""
     block, point, members = new_block(kernel, schedule), point_name(kernel), schedule.get(Split).amount
-    team = Team("member", str(members), "member == 0", "column", members, schedule.online)
-    declare_partial(block, kernel, f"[{members}][{WARP}]")
-    column = block.fresh("column")
-    block.write(f"const {INDEX} {column} = blockIdx.x * {WARP} + threadIdx.x;")
-    block.write(f"const {INDEX} {point} = min({column}, total - 1);")
-    block.write(
-        f"const {INDEX} member = {column} < total ? threadIdx.y : INT_MAX;  // past the last one it has no share"
-    )
+    member, total = Name("member"), Name("total")
+    team = Team(member, members, member.equals(0), "column", members, schedule.online)
+    declare_partial(block, kernel, members, WARP)
+    column = Name(block.fresh("column"))
+    block.declare(column.name, BLOCK_X * WARP + THREAD_X)
+    block.declare(point, apply("min", column, total - 1))
+    own = Choice(column < total, THREAD_Y, Constant("INT_MAX"))
+    block.declare("member", own, note="past the last one it has no share")
     work(kernel, block, team, point)
     setup = (
-        f"const int total = {count_text(block, kernel.axes)};",
-        f"const dim3 threads({WARP}, {members});",
-        f"const int blocks = (total + {WARP - 1}) / {WARP};",
+        constant("total", count_of(block, kernel.axes)),
+        sides("threads", WARP, members),
+        constant("blocks", covering(total, WARP)),
     )
     functions = helpers(kernel, "columns")
     return finish(kernel, schedule, block, setup, threads=(WARP, members), counts=("total",), helpers=functions)

@@ -9,32 +9,45 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from musadata.compiler.emission.block import UNROLL, Block, decode_used
 from musadata.compiler.emission.cpp import (
     DOTS,
     LOADS,
     PAIRS,
-    PRODUCT,
     SPREADS,
     fragment_functions,
     helper_name,
     helpers,
+    number,
+    total,
 )
-from musadata.compiler.emission.launch import EmittedKernel, count_text, finish
-from musadata.compiler.emission.statements import INDEX, Block
+from musadata.compiler.emission.launch import EmittedKernel, constant, count_of, finish, sides
 from musadata.compiler.emission.tile_operands import (
     VECTORS,
     Operand,
     alignment,
     flat_name,
     load_functions,
+    pointer_at,
 )
-from musadata.compiler.emission.tiled import (
-    decode_used,
-    depth_of,
-    partition,
-    tile_count,
-    write_batch,
-    write_results,
+from musadata.compiler.emission.tiled import depth_of, partition, write_batch, write_results
+from musadata.compiler.ir.code import (
+    BLOCK_X,
+    BLOCK_Y,
+    THREAD_X,
+    Assign,
+    Body,
+    Braces,
+    Choice,
+    Expression,
+    Group,
+    Loop,
+    Name,
+    Number,
+    apply,
+    code,
+    covering,
+    every,
 )
 from musadata.compiler.ir.index_formulas import Variable, product
 from musadata.compiler.ir.scalar import Load, Scalar
@@ -43,6 +56,7 @@ from musadata.compiler.lowering.fusion import Kernel
 from musadata.compiler.lowering.layout import flat_position
 
 MOST_ROWS = 16  # a thread holds a sum for each
+_NONE = Number("0")
 _WARPS, _THREADS, _SLICE = 8, 128, 128
 _SHARING, _LINES = 12, 64  # warps that share the depth, and lines of the large operand that a block has of it
 _NAMES = ("lane", "first_few", "first_many", "few_part", "many_part", "few_tile", "sums", "total", "aligned", "end")
@@ -55,8 +69,13 @@ class _Side:
 
     axes: tuple[Variable, ...]
     name: str
-    count: str
+    count: Expression
     operand: Operand
+
+    @property
+    def inside(self) -> tuple[Expression, ...]:
+        """The condition that a position is inside, if there is more than one."""
+        return (Name(self.name) < self.count,) if self.axes else ()
 
 
 def can_stream(kernel: Kernel, few: int) -> bool:
@@ -91,7 +110,9 @@ def _memory(value: Scalar) -> str:
     return value.buffer.dtype if isinstance(value, Load) else ""
 
 
-def _operand(name: str, value: Scalar, axes: tuple[Variable, ...], kernel: Kernel, count: str = "") -> Operand:
+def _operand(
+    name: str, value: Scalar, axes: tuple[Variable, ...], kernel: Kernel, count: Expression = _NONE
+) -> Operand:
     return Operand(name, _memory(value), value, axes, kernel.reductions[0].axes, name, count)
 
 
@@ -131,197 +152,197 @@ class _FewRows:
         self.batch, self.k = parts[0], self.stage.axes[0].name
         own = [self.k, "tile_row", "tile_col", self.stage.local, *_NAMES, *_NAMES_OF_FRAGMENTS]
         self.block = Block.of(kernel, schedule, own)
-        sides = []
+        both = []
         for side, value, axes in zip(("left", "right"), self.stage.operands, parts[1:], strict=True):
-            name, number = flat_name(side, axes) if axes else "", count_text(self.block, axes)
-            sides.append(_Side(axes, name, number, _operand(name, value, axes, kernel, number)))
+            name, count = flat_name(side, axes) if axes else "", count_of(self.block, axes)
+            both.append(_Side(axes, name, count, _operand(name, value, axes, kernel, count)))
             self.block.name_flat(axes, name)
-        self.few, self.many, self.rows = sides[few], sides[1 - few], tile.sides[1 if few else 0]
+        self.few, self.many, self.rows = both[few], both[1 - few], tile.sides[1 if few else 0]
 
     def emit_lines(self) -> EmittedKernel:
         """A warp for each line, whose lanes go along the depth, or a thread for some neighbouring ones."""
         block, operand = self.block, self.many.operand
         along_depth, group = operand.along_depth, operand.group
         if along_depth:
-            mine, width, threads = f"blockIdx.x * {_WARPS} + threadIdx.x / 32", _WARPS, _WARPS * 32
-            block.write(f"const {INDEX} lane = threadIdx.x % 32;")
+            mine, width, threads = BLOCK_X * _WARPS + THREAD_X / 32, _WARPS, _WARPS * 32
+            block.declare("lane", THREAD_X % 32)
         else:
-            mine, width, threads = f"(blockIdx.x * {_THREADS} + threadIdx.x) * {group}", _THREADS * group, _THREADS
-        first = self.many.name if along_depth else "first_many"
-        block.write(f"const {INDEX} {first} = {mine};")
+            mine, width, threads = (BLOCK_X * _THREADS + THREAD_X) * group, _THREADS * group, _THREADS
+        block.declare(self.many.name if along_depth else "first_many", mine)
         if self.few.axes:
-            block.write(f"const {INDEX} first_few = blockIdx.y * {self.rows};")
+            block.declare("first_few", BLOCK_Y * self.rows)
         write_batch(block, self.batch)
         operands = [operand, *([self.few.operand] if along_depth else [])]
         host = not along_depth and not self.schedule.alike  # layers share kernels, but no templates
-        if not host:
-            block.write(f"const bool aligned = {alignment(block, operands)};")
+        if not host and (aligned := alignment(block, operands)):
+            block.declare("aligned", aligned, "bool")
         depth = depth_of(block, self.stage)
         (self._write_along_depth if along_depth else self._write_along_columns)(depth)
-        blocks = [tile_count(self.many.count, width), tile_count(self.few.count, self.rows)]
-        blocks += [count_text(block, self.batch)] if self.batch else []
-        functions = load_functions(operands) + SPREADS[operand.dtype]
+        functions = [*load_functions(operands), SPREADS[operand.dtype]]
+        functions += [DOTS[operand.dtype], *helpers(self.kernel, "warp")] if along_depth else []
         return finish(
             self.kernel,
             self.schedule,
             block,
-            (f"const int threads = {threads};", f"const dim3 blocks({', '.join(blocks)});"),
+            self._setup(threads, width),
             threads=(threads,),
-            helpers=functions + (DOTS[operand.dtype] + helpers(self.kernel, "warp") if along_depth else ""),
+            helpers=functions,
             bounds=threads,
-            aligned=alignment(block, operands, host=True) if host else "",
+            aligned=alignment(block, operands, host=True) if host else None,
         )
+
+    def _setup(self, threads: int, lines: int) -> Body:
+        blocks = [covering(self.many.count, lines), covering(self.few.count, self.rows)]
+        blocks += [count_of(self.block, self.batch)] if self.batch else []
+        return constant("threads", threads), sides("blocks", *blocks)
 
     def emit_fragments(self) -> EmittedKernel:
         """A block has some lines of the large operand and all of the depth, which its warps share."""
         block, many, few = self.block, self.many, self.few
         operands = [many.operand, few.operand]
-        block.write(f"const {INDEX} lane = threadIdx.x % 32, warp = threadIdx.x / 32;")
-        block.write(f"const {INDEX} first_many = blockIdx.x * {_LINES}, first_few = blockIdx.y * {self.rows};")
-        block.write(f"const {INDEX} own_many = first_many + lane / 4 * 8;  // the first of eight")
+        block.declare_all(lane=THREAD_X % 32, warp=THREAD_X / 32)
+        block.declare_all(first_many=BLOCK_X * _LINES, first_few=BLOCK_Y * self.rows)
+        block.declare("own_many", Name("first_many") + Name("lane") / 4 * 8, note="the first of eight")
         write_batch(block, self.batch)
-        if self.schedule.alike:
-            block.write(f"const bool aligned = {alignment(block, operands)};")
+        if self.schedule.alike and (aligned := alignment(block, operands)):
+            block.declare("aligned", aligned, "bool")
         self._write_products(depth_of(block, self.stage))
         self._write_total()
-        blocks = [tile_count(many.count, _LINES), tile_count(few.count, self.rows)]
-        blocks += [count_text(block, self.batch)] if self.batch else []
         dtype = many.operand.dtype
         return finish(
             self.kernel,
             self.schedule,
             block,
-            (f"const int threads = {_SHARING * 32};", f"const dim3 blocks({', '.join(blocks)});"),
+            self._setup(_SHARING * 32, _LINES),
             threads=(_SHARING * 32,),
-            helpers=load_functions(operands) + PAIRS[dtype] + fragment_functions(dtype, "multiply"),
+            helpers=[*load_functions(operands), PAIRS[dtype], *fragment_functions(dtype, "multiply")],
             bounds=_SHARING * 32,
-            aligned="" if self.schedule.alike else alignment(block, operands, host=True),
+            aligned=None if self.schedule.alike else alignment(block, operands, host=True),
         )
 
-    def _write_products(self, depth: str) -> None:
+    def _write_products(self, depth: Expression) -> None:
         """Along a warp's part of the depth: a thread takes four of each 16 steps, of which it loads the eight lines'
         neighbours that are its own, and of the few rows the elements that its fragments have there."""
-        block, many, few, k, step = self.block, self.many, self.few, self.k, _SHARING * 16
-        block.write("float sums[8][4] = {};")
-        block.write("#pragma unroll 4")
-        with block.scope(f"for ({INDEX} start = warp * 16; start < {depth}; start += {step})"):
-            block.write(f"const {INDEX} {k} = start + lane % 4 * 4;  // a sum may take the depth in any order")
-            block.write("unsigned few_part[4] = {};")
+        block, many, few, k, i, lane = self.block, self.many, self.few, Name(self.k), Name("i"), Name("lane")
+        block.array("float", "sums", 8, 4, value=Braces())
+        with block.loop("start", Name("warp") * 16, depth, _SHARING * 16, unroll=f"{UNROLL} 4"):
+            block.declare(k.name, Name("start") + lane % 4 * 4, note="a sum may take the depth in any order")
+            block.array("unsigned", "few_part", 4, value=Braces())
             with block.unrolled("i", self.rows // 8):
-                block.write(f"const {INDEX} {few.name} = first_few + lane / 4 + i * 8;")
-                rest = f"{few.name} < {few.count} ? {depth} - {k} : 0"
-                head = len(block.lines)
-                load = f"load_pairs({few.operand.buffer}{self._base_text(few)} + {k}, {rest}, aligned)"
-                block.write(f"const uint2 few_pairs = {load};")
+                block.declare(few.name, Name("first_few") + lane / 4 + i * 8)
+                rest = Choice(Name(few.name) < few.count, depth - k, code(0))
+                head = len(block.body)
+                block.declare("few_pairs", apply("load_pairs", self._pointer(few, k), rest, "aligned"), "uint2")
                 decode_used(block, head, (few.name, few.axes))
-                block.write("few_part[i] = few_pairs.x;")
-                block.write("few_part[i + 2] = few_pairs.y;")
-            block.write("uint4 many_part[4];")
+                block.assign(Name("few_part")[i], Name("few_pairs").member("x"))
+                block.assign(Name("few_part")[i + 2], Name("few_pairs").member("y"))
+            block.array("uint4", "many_part", 4)
             with block.unrolled("i", 4):
-                rest = f"{k} + i < {depth} ? {many.count} - own_many : 0"
-                block.printer.rename = {k: f"({k} + i)"}
-                at = f"{many.operand.buffer}{self._base_text(replace(many, name='own_many'))} + own_many"
+                block.printer.rename = {k.name: Group(k + i)}
+                pointer = self._pointer(replace(many, name="own_many"), Name("own_many"))
                 block.printer.rename = None
-                block.write(f"const {INDEX} rest = {rest};")
-                block.write(f"many_part[i] = load_eight({at}, rest, aligned);")
+                block.declare("rest", Choice(k + i < depth, many.count - "own_many", code(0)))
+                block.assign(Name("many_part")[i], apply("load_eight", pointer, "rest", "aligned"))
             block.paste("fragment_products")
 
     def _write_total(self) -> None:
         """Warps add up what they have by shared memory; a thread's fragments have eight neighbours of two places."""
         block, many, few = self.block, self.many, self.few
         block.paste("fragment_sums", warps=_SHARING, rows=self.rows, lines=_LINES)
-        with block.scope(f"for (int at = threadIdx.x; at < {self.rows * _LINES}; at += {_SHARING * 32})"):
-            block.paste("fragment_total", few=few.name, many=many.name, warps=_SHARING, lines=_LINES)
-            self._write_results(f"{few.name} < {few.count} && {many.name} < {many.count}", "sum")
+        with block.loop("at", THREAD_X, self.rows * _LINES, _SHARING * 32):
+            names = {"few": Name(few.name), "many": Name(many.name)}
+            block.paste("fragment_total", warps=_SHARING, lines=_LINES, **names)
+            self._write_results(every(*few.inside, *many.inside), Name("sum"))
 
-    def _write_along_depth(self, depth: str) -> None:
-        block, many, few, group = self.block, self.many, self.few, self.many.operand.group
-        block.write(f"if ({many.name} >= {many.count}) return;  // the whole warp leaves")
-        block.write(f"float sums[{self.rows}] = {{}};")
-        kind = VECTORS[many.operand.dtype][0]
-        if self.rows == 1:
-            block.write("#pragma unroll 4")
-        with block.scope(f"for ({INDEX} {self.k} = lane * {group}; {self.k} < {depth}; {self.k} += {32 * group})"):
-            self._write_vector(f"const {kind} many_part", many, f"{depth} - {self.k}")
+    def _write_along_depth(self, depth: Expression) -> None:
+        block, many, few, group, k = self.block, self.many, self.few, self.many.operand.group, Name(self.k)
+        block.leave(Name(many.name) >= many.count, note="the whole warp leaves")
+        block.array("float", "sums", self.rows, value=Braces())
+        kind, sums = VECTORS[many.operand.dtype][0], Name("sums")["i"]
+        unroll = f"{UNROLL} 4" if self.rows == 1 else ""
+        with block.loop(self.k, Name("lane") * group, depth, 32 * group, unroll=unroll):
+            with self._vector(many, depth - k) as vector:
+                block.declare("many_part", vector, kind)
             with self._each_row():
-                rest = f"{few.name} < {few.count} ? {depth} - {self.k} : 0" if few.axes else f"{depth} - {self.k}"
-                self._write_vector(f"const {kind} few_part", few, rest)
-                block.write("sums[i] += dot(few_part, many_part);")
+                rest = Choice(few.inside[0], depth - k, code(0)) if few.axes else depth - k
+                with self._vector(few, rest) as vector:
+                    block.declare("few_part", vector, kind)
+                block.assign(sums, apply("dot", "few_part", "many_part"), "+=")
         with self._each_row():
-            block.write(f"const float total = {helper_name('warp', 'sum')}(sums[i]);")
-            inside = f"lane == 0 && {few.name} < {few.count}" if few.axes else "lane == 0"
-            self._write_results(inside, "total")
+            block.declare("total", apply(helper_name("warp", "sum"), sums), "float")
+            self._write_results(every(Name("lane").equals(0), *few.inside), Name("total"))
 
-    def _write_along_columns(self, depth: str) -> None:
-        block, many, few, group = self.block, self.many, self.few, self.many.operand.group
-        block.write(f"__shared__ __align__(16) float few_tile[{_SLICE}][{self.rows}];")
-        block.write(f"float sums[{self.rows}][{group}] = {{}};")
-        with block.scope(f"for ({INDEX} start = 0; start < {depth}; start += {_SLICE})"):
-            block.write("__syncthreads();  // nobody reads the slice before it any more")
+    def _write_along_columns(self, depth: Expression) -> None:
+        block, many, few, group, k = self.block, self.many, self.few, self.many.operand.group, Name(self.k)
+        start, sums = Name("start"), Name("sums")["i"]["j"]
+        block.shared("float", "few_tile", _SLICE, self.rows, aligned=True)
+        block.array("float", "sums", self.rows, group, value=Braces())
+        with block.loop("start", 0, depth, _SLICE):
+            block.barrier("nobody reads the slice before it any more")
             self._write_slice(depth)
-            block.write("__syncthreads();")
-            block.write(f"const {INDEX} end = min({depth}, start + {_SLICE});")
-            with block.scope(f"if (first_many < {many.count})"):  # so that the loads inside need no condition
-                block.write("#pragma unroll 8")
-                with block.scope(f"for ({INDEX} {self.k} = start; {self.k} < end; ++{self.k})"):
-                    block.write(f"float many_part[{group}];")
-                    self._write_vector("", replace(many, name="first_many"), f"{many.count} - first_many")
-                    with self._each_row(position=False):
-                        block.write("#pragma unroll")
-                        line = f"sums[i][j] += few_tile[{self.k} - start][i] * many_part[j];"
-                        block.write(f"for (int j = 0; j < {group}; ++j) {line}")
+            block.barrier()
+            block.declare("end", apply("min", depth, start + _SLICE))
+            with (
+                block.when(Name("first_many") < many.count),  # so that the loads inside need no condition
+                block.loop(self.k, start, "end", unroll=f"{UNROLL} 8"),
+            ):
+                block.array("float", "many_part", group)
+                with self._vector(replace(many, name="first_many"), many.count - "first_many") as vector:
+                    block.run("spread", vector, "many_part")
+                with self._each_row(position=False):
+                    added = Assign(sums, "+=", Name("few_tile")[k - start]["i"] * Name("many_part")["j"])
+                    one = ((Name("j"), code(0)),)
+                    block.add(Loop("int", one, Name("j") < group, None, (added,), UNROLL, short=True))
         with self._each_row(), block.unrolled("j", group):
-            block.write(f"const {INDEX} {many.name} = first_many + j;")
-            inside = f"{few.name} < {few.count} && " if few.axes else ""
-            self._write_results(f"{inside}{many.name} < {many.count}", "sums[i][j]")
+            block.declare(many.name, Name("first_many") + "j")
+            self._write_results(every(*few.inside, *many.inside), sums)
 
-    def _write_slice(self, depth: str) -> None:
+    def _write_slice(self, depth: Expression) -> None:
         """Bring a slice of the few rows to shared memory, as floats."""
-        block, few = self.block, self.few
-        with block.scope(f"for (int i = threadIdx.x; i < {_SLICE * self.rows}; i += {_THREADS})"):
-            block.write(f"const {INDEX} {self.k} = start + i % {_SLICE};")
-            inside = f"{self.k} < {depth}"
+        block, few, i, k = self.block, self.few, Name("i"), Name(self.k)
+        with block.loop("i", THREAD_X, _SLICE * self.rows, _THREADS):
+            block.declare(k.name, Name("start") + i % _SLICE)
             if few.axes:
-                block.write(f"const {INDEX} {few.name} = first_few + i / {_SLICE};")
-                inside += f" && {few.name} < {few.count}"
-            block.write("float few_part = 0.0f;")
-            with block.scope(f"if ({inside})"):
-                head = len(block.lines)
-                block.write(f"few_part = {block.value(few.operand.value)};")
+                block.declare(few.name, Name("first_few") + i / _SLICE)
+            block.variable("float", "few_part", number(0, "float32"))
+            with block.when(every(k < depth, *few.inside)):
+                head = len(block.body)
+                block.assign("few_part", block.value(few.operand.value))
                 decode_used(block, head, (few.name, few.axes))
-            block.write(f"few_tile[i % {_SLICE}][i / {_SLICE}] = few_part;")
+            block.assign(Name("few_tile")[i % _SLICE][i / _SLICE], "few_part")
 
     @contextmanager
     def _each_row(self, *, position: bool = True) -> Iterator[None]:
         with self.block.unrolled("i", self.rows):
             if position and self.few.axes:
-                self.block.write(f"const {INDEX} {self.few.name} = first_few + i;")
+                self.block.declare(self.few.name, Name("first_few") + "i")
             yield
 
-    def _write_vector(self, target: str, side: _Side, rest: str) -> None:
-        """Load a vector of an operand, of which `rest` elements are left; to `many_part`, apart, without a target."""
-        operand, block, head = side.operand, self.block, len(self.block.lines)
-        base = self._base_text(side)
-        at = self.k if operand.along_depth else side.name
-        load = f"{LOADS[operand.dtype][0]}({operand.buffer}{base} + {at}, {rest}, aligned)"
-        block.write(f"{target} = {load};" if target else f"spread({load}, many_part);")
+    @contextmanager
+    def _vector(self, side: _Side, rest: Expression) -> Iterator[Expression]:
+        """What loads a vector of an operand, of which `rest` elements are left; a statement inside uses it."""
+        operand, block, head = side.operand, self.block, len(self.block.body)
+        at = Name(self.k if operand.along_depth else side.name)
+        yield apply(LOADS[operand.dtype][0], self._pointer(side, at), rest, "aligned")
         if operand.along_depth:
             decode_used(block, head, (side.name, side.axes))
 
-    def _base_text(self, side: _Side) -> str:
-        """Where an operand's vectors begin; the position over several axes is taken apart only where that is needed."""
-        base, depth = side.operand.base, product(axis.extent for axis in self.stage.axes)
+    def _pointer(self, side: _Side, at: Expression) -> Expression:
+        """Where a vector of an operand begins; the position over several axes is taken apart only where that is
+        needed."""
+        operand, terms = side.operand, self.block.printer.terms
+        base, depth = operand.base, product(axis.extent for axis in self.stage.axes)
         assert base is not None
         rest = base - flat_position(side.axes) * depth
         if len(side.axes) < 2 or rest.variables & frozenset(side.axes):
-            return f" + {self.block.index(base)}" if base.terms else ""
-        more = f" + {self.block.index(rest)}" if rest.terms else ""
-        return f" + {side.name} * {self.block.printer.index(depth, PRODUCT)}{more}"
+            return pointer_at(self.block, operand, at)
+        own = Name(side.name) * self.block.index(depth)
+        return total([("+", Name(operand.buffer)), ("+", own), *terms(rest), ("+", at)])
 
-    def _write_results(self, inside: str, total: str) -> None:
+    def _write_results(self, inside: Expression, found: Expression) -> None:
         block, head = self.block, 0
-        block.printer.rename = {self.stage.local: total}
-        with block.scope(f"if ({inside})"):
-            head = len(block.lines)
+        block.printer.rename = {self.stage.local: found}
+        with block.when(inside):
+            head = len(block.body)
             write_results(block, self.kernel)
             decode_used(block, head, *((side.name, side.axes) for side in (self.few, self.many)))

@@ -4,13 +4,15 @@ A row is taken in pieces, as many elements as the threads that share it hold tog
 is from its first reduction to its last store; a longer one is read again by each stage.
 """
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
-from musadata.compiler.emission.cpp import HELD_ROWS, UNARY, combined_type
+from musadata.compiler.emission.block import UNROLL, Block, decode
+from musadata.compiler.emission.cpp import HELD_ROWS, combined_type, number, total
 from musadata.compiler.emission.pointwise import write_store
-from musadata.compiler.emission.statements import INDEX, Block, decode
+from musadata.compiler.ir.code import UNARY, Braces, Choice, Expression, Guard, Name, Run, Some, apply, every
 from musadata.compiler.ir.index_formulas import Index, Variable, product
 from musadata.compiler.ir.scalar import Buffer, Choose, Compare, Load, Scalar
 from musadata.compiler.lowering.fusion import Kernel, Reduce, Stage, Store
@@ -41,15 +43,21 @@ class HeldRow:
 
     length: Index
     held: dict[Source, str]
-    thread: str
+    thread: Expression
     threads: int
     count: int
     _loaded: set[Source] = field(default_factory=set)
+    _called: set[str] = field(default_factory=set)
     _counter = _part = _four = ""
 
     @property
     def piece(self) -> int:
         return self.threads * self.count
+
+    @property
+    def helpers(self) -> list[str]:
+        """The device functions that are called."""
+        return [text for name, text in HELD_ROWS.items() if name in self._called]
 
     @property
     def fits(self) -> bool:
@@ -59,89 +67,90 @@ class HeldRow:
     def start(self, block: Block, kernel: Kernel) -> None:
         """Declare the arrays, and find out whether rows can be moved in fours."""
         rows = dict.fromkeys([*self.held, *(s for stage in kernel.stages for s in self._moved(stage))])
-        tests = [f"reinterpret_cast<size_t>({self._pointer(block, source)}) % 16 == 0" for source in rows]
+        starts = [apply("reinterpret_cast<size_t>", self._pointer(block, source)) for source in rows]
+        tests = [(start % 16).equals(0) for start in starts]
         if self.length.constant is None:
-            tests.insert(0, f"{block.printer.index(self.length, UNARY)} % 4 == 0")
-        block.write(f"bool aligned = {tests[0]};  // four elements can be moved at once")
+            tests.insert(0, (block.printer.index(self.length, UNARY) % 4).equals(0))
+        block.variable("bool", "aligned", tests[0], note="four elements can be moved at once")
         for test in tests[1:]:
-            block.write(f"aligned = aligned && {test};")
+            block.assign("aligned", every(Name("aligned"), test))
         self._counter, self._part, self._four = block.fresh("i"), block.fresh("j"), block.fresh("four")
         for source in self.held:
             self.held[source] = block.fresh(f"{source.buffer.name}_row")
-            block.write(f"float {self.held[source]}[{self.count}];")
+            block.array("float", self.held[source], self.count)
 
     @contextmanager
-    def pieces(self, block: Block, *stages: Stage) -> Iterator[str]:
-        """The loop over pieces; what it yields is where a piece starts, with a plus sign."""
-        length = block.index(self.length)
-        head = f"for ({INDEX} start = 0; start < {length}; start += {self.piece})"
-        with nullcontext() if self.fits else block.scope(head):
+    def pieces(self, block: Block, *stages: Stage) -> Iterator[Expression | None]:
+        """The loop over pieces; what it yields is where a piece starts, if there are several."""
+        length, start = block.index(self.length), None if self.fits else Name("start")
+        with nullcontext() if self.fits else block.loop("start", 0, length, self.piece):
             read = ((load, stage) for stage in stages for load in stage.value.loads)
             used = [source for load, stage in read if (source := source_of(load, stage)) in self.held]
             for source in dict.fromkeys(source for source in used if source is not None):
                 if source not in self._loaded or not self.fits:
-                    again = f"if ({length} > {self.piece}) " if source in self._loaded else ""
-                    again = "" if self.length.constant is not None else again
-                    start = "0" if self.fits else "start"
-                    arguments = f"{self.held[source]}, {self._pointer(block, source)}, {self.thread}, {start}, {length}"
-                    block.write(f"{again}load_row<{self.threads}>({arguments}, aligned);")
+                    row = (self.held[source], self._pointer(block, source), self.thread, start or 0, length, "aligned")
+                    load = Run(apply(f"load_row<{self.threads}>", *row))
+                    is_again = source in self._loaded and self.length.constant is None
+                    block.add(Guard(length > self.piece, (load,), short=True) if is_again else load)
+                    self._called.add("load_row")
                 self._loaded.add(source)
-            yield "" if self.fits else "start + "
+            yield start
 
     @contextmanager
-    def elements(self, block: Block, stages: Sequence[Stage], start: str) -> Iterator[None]:
+    def elements(self, block: Block, stages: Sequence[Stage], start: Expression | None) -> Iterator[None]:
         """The loop over a thread's elements of a piece, with names for those that are in registers."""
         counter, length, stage = self._counter, self.length.constant, stages[0]
         flat = stage.axes[0].name if len(stage.axes) == 1 else block.fresh("inner")
-        block.write("#pragma unroll")
         with ExitStack() as scopes:
-            scopes.enter_context(block.scope(f"for (int {counter} = 0; {counter} < {self.count}; ++{counter})"))
-            place = f"({counter} / 4 * {self.threads} + {self.thread}) * 4 + {counter} % 4"
-            block.write(f"const {INDEX} {flat} = {start}{place};")
+            scopes.enter_context(block.unrolled(counter, self.count))
+            four = (Name(counter) / 4 * self.threads + self.thread) * 4
+            block.declare(flat, (four if start is None else start + four) + Name(counter) % 4)
             if length is None or length % self.piece:
-                scopes.enter_context(block.scope(f"if ({flat} < {block.index(self.length)})"))
+                scopes.enter_context(block.when(Name(flat) < block.index(self.length)))
             for stage in stages:
                 self._name(block, stage, counter)
             self._decode(block, stages, flat)
             yield
 
-    def write_exponentials(self, block: Block, stage: Reduce, top: str, total: str, no_shift: str) -> None:
-        """Add to a maximum and a sum of exponentials below it: of a piece, first the maximum and then the sum. Where
-        `no_shift` holds of the maximum, it is not subtracted."""
-        new, below = block.fresh("new_max"), block.fresh("below")
+    def write_exponentials(self, block: Block, stage: Reduce, top: Name, sum_: Name, shifted: bool) -> None:
+        """Add to a maximum and a sum of exponentials below it: of a piece, first the maximum and then the sum. Nothing
+        is subtracted where the maximum is -inf, or, with values that are `shifted`, any infinity."""
+        new, below = Name(block.fresh("new_max")), Name(block.fresh("below"))
         with self.pieces(block, stage) as start:
-            block.write(f"float {new} = {top};")
+            block.variable("float", new.name, top)
             with self.elements(block, [stage], start):
-                block.write(f"{new} = fmaxf({new}, {block.value(stage.value)});")
-            block.write(f"const float {below} = {no_shift.format(new)} ? 0.0f : {new};")
-            block.write(f"{total} *= expf({top} - {below});")
-            block.write(f"{top} = {new};")
+                block.assign(new, apply("fmaxf", new, block.value(stage.value)))
+            infinite = apply("isinf", new) if shifted else new.equals(number(-math.inf, "float32"))
+            block.declare(below.name, Choice(infinite, number(0, "float32"), new), "float")
+            block.assign(sum_, apply("expf", top - below), "*=")
+            block.assign(top, new)
             with self.elements(block, [stage], start):
-                block.write(f"{total} += expf({block.value(stage.value)} - {below});")
+                block.assign(sum_, apply("expf", block.value(stage.value) - below), "+=")
 
-    def write_moments(self, block: Block, stage: Reduce, count: str, mean: str, squares: str) -> None:
+    def write_moments(self, block: Block, stage: Reduce, count: Name, mean: Name, squares: Name) -> None:
         """Count, mean and squares around it of a thread's elements. Those of a piece are found in registers and joined
         to those before (Chan et al., "Updating formulae and a pairwise algorithm", 1979)."""
-        new_count, new_mean, new_squares = (block.fresh(f"piece_{name}") for name in ("count", "mean", "squares"))
-        apart, share = block.fresh("distance"), block.fresh("share")
+        new_count, new_mean, new_squares = (Name(block.fresh(f"piece_{name}")) for name in ("count", "mean", "squares"))
+        apart, share = Name(block.fresh("distance")), Name(block.fresh("share"))
+        zero = number(0, "float32")
         for name in (count, mean, squares):
-            block.write(f"float {name} = 0.0f;")
+            block.variable("float", name.name, zero)
         with self.pieces(block, stage) as start:
             for name in (new_count, new_mean, new_squares):
-                block.write(f"float {name} = 0.0f;")
+                block.variable("float", name.name, zero)
             with self.elements(block, [stage], start):
-                block.write(f"{new_mean} += {block.value(stage.value)};")
-                block.write(f"{new_count} += 1.0f;")
-            with block.scope(f"if ({new_count} > 0.0f)"):
-                block.write(f"{new_mean} /= {new_count};")
+                block.assign(new_mean, block.value(stage.value), "+=")
+                block.assign(new_count, number(1, "float32"), "+=")
+            with block.when(new_count > zero):
+                block.assign(new_mean, new_count, "/=")
                 with self.elements(block, [stage], start):
-                    block.write(f"const float {apart} = {block.value(stage.value)} - {new_mean};")
-                    block.write(f"{new_squares} += {apart} * {apart};")
-                block.write(f"const float {apart} = {new_mean} - {mean};")
-                block.write(f"const float {share} = {new_count} / ({count} + {new_count});")
-                block.write(f"{squares} += {new_squares} + {apart} * {apart} * {count} * {share};")
-                block.write(f"{mean} += {apart} * {share};")
-                block.write(f"{count} += {new_count};")
+                    block.declare(apart.name, block.value(stage.value) - new_mean, "float")
+                    block.assign(new_squares, apart * apart, "+=")
+                block.declare(apart.name, new_mean - mean, "float")
+                block.declare(share.name, new_count / (count + new_count), "float")
+                block.assign(squares, new_squares + apart * apart * count * share, "+=")
+                block.assign(mean, apart * share, "+=")
+                block.assign(count, new_count, "+=")
 
     def write_stores(self, block: Block, store: Store) -> None:
         """All elements of a stage that stores: four at a time, where the row is stored as it is read."""
@@ -151,23 +160,23 @@ class HeldRow:
                 with self.elements(block, [store], start):
                     write_store(block, store)
                 return
-            counter, part, four = self._counter, self._part, self._four
-            block.write("#pragma unroll")
-            with block.scope(f"for (int {counter} = 0; {counter} < {self.count}; {counter} += 4)"):
-                block.write(f"const {INDEX} first = {start}{counter} * {self.threads} + {self.thread} * 4;")
+            counter, part, four = Name(self._counter), Name(self._part), Name(self._four)
+            with block.loop(counter.name, 0, self.count, 4, unroll=UNROLL):
+                step = counter * self.threads
+                block.declare("first", (step if start is None else start + step) + self.thread * 4)
                 fours = {source: self._fetch(block, source) for source in self._read(store)}
                 length = block.index(self.length)
-                block.write(f"float {four}[4] = {{}};")
+                block.array("float", four.name, 4, value=Braces())
                 flat = store.axes[0].name if len(store.axes) == 1 else block.fresh("inner")
-                with block.unrolled(part, 4):
+                with block.unrolled(part.name, 4):
                     if self._computes(store):
-                        block.write(f"const {INDEX} {flat} = first + {part};")
-                    with block.scope(f"if ({flat} < {length})") if self._computes(store) else nullcontext():
-                        self._name(block, store, f"{counter} + {part}", {s: f"{fours[s]}[{part}]" for s in fours})
+                        block.declare(flat, Name("first") + part)
+                    with block.when(Name(flat) < length) if self._computes(store) else nullcontext():
+                        self._name(block, store, counter + part, {s: Name(fours[s])[part] for s in fours})
                         self._decode(block, [store], flat)
-                        block.write(f"{four}[{part}] = {block.value(store.value)};")
-                pointer = f"{self._pointer(block, target)} + first"
-                block.write(f"store_four({pointer}, {four}, {length} - first, aligned);")
+                        block.assign(four[part], block.value(store.value))
+                block.run("store_four", self._pointer(block, target) + "first", four, length - "first", "aligned")
+                self._called.add("store_four")
 
     def holds(self, stage: Stage) -> bool:
         """Whether a stage goes along the whole row."""
@@ -186,17 +195,21 @@ class HeldRow:
 
     def _fetch(self, block: Block, source: Source) -> str:
         name, four = block.fresh(f"{source.buffer.name}_parts"), block.fresh(f"{source.buffer.name}_four")
-        at = f"{self._pointer(block, source)} + first"
-        block.write(f"const float4 {four} = load_four({at}, {block.index(self.length)} - first, aligned);")
-        block.write(f"const float {name}[4] = {{{', '.join(f'{four}.{c}' for c in _COMPONENTS)}}};")
+        left = block.index(self.length) - "first"
+        block.declare(four, apply("load_four", self._pointer(block, source) + "first", left, "aligned"), "float4")
+        parts = Braces(tuple(Name(four).member(one) for one in _COMPONENTS))
+        block.array("float", name, 4, prefix="const ", value=parts)
+        self._called.add("load_four")
         return name
 
-    def _name(self, block: Block, stage: Stage, element: str, others: dict[Source, str] | None = None) -> None:
+    def _name(
+        self, block: Block, stage: Stage, element: Some, others: Mapping[Source, Expression] | None = None
+    ) -> None:
         for load in stage.value.loads:
             source = source_of(load, stage)
             if source in self.held:
-                block.name(load, f"{self.held[source]}[{element}]")
-            elif others and source in others:
+                block.name(load, Name(self.held[source])[element])
+            elif others and source is not None and source in others:
                 block.name(load, others[source])
 
     def _computes(self, store: Store) -> bool:
@@ -215,9 +228,8 @@ class HeldRow:
         axes = frozenset[Variable]().union(*(formula.variables for formula in used))
         decode(block, flat, stages[0].axes, axes & frozenset(stages[0].axes))
 
-    def _pointer(self, block: Block, source: Source) -> str:
-        base = block.printer.index(source.base) if source.base.terms else ""
-        return f"{source.buffer.name} + {base}" if base else source.buffer.name
+    def _pointer(self, block: Block, source: Source) -> Expression:
+        return total([("+", Name(source.buffer.name)), *block.printer.terms(source.base)])
 
 
 def _always_loaded(value: Scalar) -> Iterator[Load]:
@@ -247,7 +259,7 @@ def source_of(load: Load, stage: Stage) -> Source | None:
     return None if base.variables & frozenset(stage.axes) else Source(load.buffer, base)
 
 
-def held_row(kernel: Kernel, thread: str, threads: int, count: int) -> HeldRow | None:
+def held_row(kernel: Kernel, thread: Expression, threads: int, count: int) -> HeldRow | None:
     """How threads hold the rows of a kernel, if it reduces rows of floats that are contiguous and all of one length."""
     stages: Sequence[Reduce | Store] = [s for s in kernel.stages if s.axes and isinstance(s, (Reduce, Store))]
     reduced = [stage for stage in stages if isinstance(stage, Reduce)]
@@ -265,8 +277,3 @@ def held_row(kernel: Kernel, thread: str, threads: int, count: int) -> HeldRow |
     if not held or len(held) > MOST_HELD:
         return None
     return HeldRow(length, dict.fromkeys(held, ""), thread, threads, count)
-
-
-def helpers_of(source: str) -> str:
-    """The device functions that a kernel with held rows calls."""
-    return "".join(f"{text}\n" for name, text in HELD_ROWS.items() if f"{name}(" in source or f"{name}<" in source)

@@ -5,13 +5,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from musadata.compiler.emission.cpp import PRODUCT, Printer
-from musadata.compiler.emission.launch import TORCH_TYPES, EmittedKernel, allocation, shape_text
+from musadata.compiler.emission.cpp import Printer
+from musadata.compiler.emission.launch import TORCH_TYPES, EmittedKernel, allocation, line_of, shape_of
 from musadata.compiler.emission.launch_blocks import fold_blocks
 from musadata.compiler.emission.repeated_launches import Launch, Statement, write_launches
 from musadata.compiler.emission.shared_kernels import SharedKernels, SharedLaunch
 from musadata.compiler.emission.step_functions import STEP_NAME, StepFunctions
 from musadata.compiler.ir.captured_graph import Graph, GraphInput, SizeOrigin
+from musadata.compiler.ir.code import product
 from musadata.compiler.ir.index_formulas import Index, Size, of
 from musadata.compiler.ir.scalar import Buffer
 
@@ -32,10 +33,11 @@ class Returned:
 @dataclass(frozen=True)
 class HostFunction:
     """The C++ function that Python calls. It takes the tensors `parameters`, then `numbers`, the integers first, then
-    `lists` of the model's tensors, by the names in `STATE_LISTS`."""
+    `lists` of the model's tensors, by the names in `STATE_LISTS`, and reads `sizes` from tensors."""
 
     name: str
     parameters: tuple[tuple[GraphInput, Buffer], ...]
+    sizes: frozenset[str]
     numbers: tuple[str, ...]
     lists: tuple[str, ...]
     declaration: str
@@ -93,7 +95,8 @@ def write_host(
         head = f"{kind} {name}(\n    " + ",\n    ".join(taken) + ")"
     body = "\n".join(f"    {line}" if line else "" for line in lines)
     source = "\n".join([*functions.texts, *blocks, f"{head} {{\n{body}\n}}\n"])
-    return HostFunction(name, tuple(parameters), (*integers, *numbers), lists, f"{head};", source)
+    read = frozenset(size.name for size in graph.sizes if not size.attribute and size.name in sizes)
+    return HostFunction(name, tuple(parameters), read, (*integers, *numbers), lists, f"{head};", source)
 
 
 def _listed_state(graph: Graph, parameters: Sequence[tuple[GraphInput, Buffer]], most: int) -> dict[Buffer, str]:
@@ -134,12 +137,12 @@ def _steps(
 ) -> Statement:
     """A loop over the steps of a recurrent layer."""
     kernels = [emitted.kernel for emitted, _ in members]
-    lines = [allocation(b, listed.get(first, first.name), first.dtype) for k in kernels for b in k.outputs]
+    lines = [line_of(allocation(b, listed.get(first, first.name), first.dtype)) for k in kernels for b in k.outputs]
     read = dict.fromkeys(buffer for kernel in kernels for buffer in kernel.inputs)
     lines += [f"const auto {b.name} = {b.alias.name};  // as earlier steps leave it" for b in read if b.alias]
     steps = kernels[0].steps
     assert steps is not None
-    lines.append(f"for (int {STEP_NAME} = 0; {STEP_NAME} < {Printer({}, {}).index(steps.count)}; ++{STEP_NAME}) {{")
+    lines.append(f"for (int {STEP_NAME} = 0; {STEP_NAME} < {Printer().index(steps.count)}; ++{STEP_NAME}) {{")
     for emitted, launch in members:
         statement = _statement(emitted, launch, first, listed, True)
         inner = statement.text.splitlines() if isinstance(statement, Launch) else statement
@@ -213,19 +216,19 @@ def _size_lines(graph: Graph, sizes: set[str], names: Mapping[tuple[str, str], s
 
 def factored_text(formula: Index) -> str:
     """A formula of sizes; a product of two sums as such, as the number of windows along both sides of an image is."""
-    printer = Printer({}, {})
+    printer = Printer()
     terms = dict(formula.terms)
     pairs = [monomial for monomial, coefficient in formula.terms if len(monomial) == 2 and coefficient == 1]
     if len(terms) == 4 and len(pairs) == 1:
         one, other = map(of, pairs[0])
         sums = one + terms.get(other.terms[0][0], 0), other + terms.get(one.terms[0][0], 0)
         if sums[0] * sums[1] == formula:
-            return " * ".join(printer.index(part, PRODUCT) for part in sums)
-    return printer.index(formula)
+            return product(*map(printer.index, sums)).text
+    return printer.index(formula).text
 
 
 def _condition_lines(graph: Graph) -> list[str]:
-    printer = Printer({}, {})
+    printer = Printer()
     distinct = {(c.left - c.right, c.relation): c for c in reversed(graph.conditions)}
     conditions = [c for c in graph.conditions if distinct[c.left - c.right, c.relation] is c]
     tests = [f"{printer.index(c.left)} {c.relation} {printer.index(c.right)}" for c in conditions]
@@ -242,7 +245,7 @@ def _wrapped_check(test: str) -> list[str]:
 
 def _allocate_and_launch(emitted: EmittedKernel, aliases: Sequence[str], first: Buffer, many: bool) -> list[str]:
     made = () if emitted.kernel.steps else emitted.kernel.outputs
-    lines = [allocation(buffer, first.name, first.dtype) for buffer in made]
+    lines = [line_of(allocation(buffer, first.name, first.dtype)) for buffer in made]
     if not many:
         return [*aliases, *lines, *emitted.launch]
     return [*lines, "{", *(f"    {line}" for line in (*aliases, *emitted.launch)), "}", ""]
@@ -253,7 +256,7 @@ def _result(returned: Sequence[Returned]) -> str:
     for item in returned:
         text = item.buffer.name
         if item.shape is not None:
-            text += f".view({shape_text(item.shape)})"
+            text += f".view({shape_of(item.shape)})"
         if item.order is not None:
             text += ".permute({" + ", ".join(map(str, item.order)) + "})"
         texts.append(text)

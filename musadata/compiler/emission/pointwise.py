@@ -4,17 +4,43 @@ from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from musadata.compiler.emission.cpp import C_TYPES, PRODUCT, reshaped
+from musadata.compiler.emission.block import Block, decode
+from musadata.compiler.emission.cpp import C_TYPES, reshaped
 from musadata.compiler.emission.launch import (
     EmittedKernel,
     NumberName,
     bounded_blocks,
-    count_text,
+    constant,
+    count_of,
     finish,
     linear_setup,
     mentioned,
+    sides,
 )
-from musadata.compiler.emission.statements import INDEX, Block, decode
+from musadata.compiler.ir.code import (
+    ATOM,
+    BLOCK_DIM_X,
+    BLOCK_DIM_Y,
+    BLOCK_X,
+    BLOCK_Y,
+    GRID_DIM_X,
+    THREAD_X,
+    THREAD_Y,
+    Binary,
+    Body,
+    Expression,
+    Function,
+    Jump,
+    Name,
+    Parameter,
+    Unary,
+    apply,
+    bracketed,
+    code,
+    covering,
+    every,
+)
+from musadata.compiler.ir.code import product as product_of
 from musadata.compiler.ir.index_formulas import ZERO, Index, Variable, of, product
 from musadata.compiler.ir.scalar import Added, Buffer, Choose, Load, Local, Named, Scalar
 from musadata.compiler.ir.schedule import Bind, Schedule
@@ -57,14 +83,14 @@ def spread(kernel: Kernel) -> Kernel:
 def emit_elements(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     """One thread per element, or a bounded grid whose threads stride over the elements."""
     block, threads = _new_block(kernel, schedule), schedule.get(Bind).amount
-    block.write_thread_loop("i", schedule.strides, lambda: _element(kernel, block))
+    block.point_loop("i", schedule.strides, lambda: _element(kernel, block))
     setup = linear_setup(block, kernel.axes, threads, stride=schedule.strides)
     return finish(kernel, schedule, block, setup, threads=(threads,), counts=("total",))
 
 
 def _new_block(kernel: Kernel, schedule: Schedule = PLAIN) -> Block:
     block = Block.of(kernel, schedule, ("i", "step", "total"))
-    block.printer.flat = (kernel.axes, "i")
+    block.printer.flat = (kernel.axes, Name("i"))
     return block
 
 
@@ -95,29 +121,30 @@ def decoded(kernel: Kernel, block: Block) -> frozenset[Variable]:
     return frozenset(kernel.axes) & frozenset[Variable]().union(*map(_own, formulas))
 
 
-def write_store(block: Block, store: Store, element: str = "") -> None:
-    """Write the element of a store at the current point, or put it into the variable `element`."""
+def write_store(block: Block, store: Store, element: Expression | None = None) -> None:
+    """Store the element at the current point, or put it into `element`."""
+    tensor = Name(store.buffer.name)
     if isinstance(store.value, Added):
-        text = block.value(store.value.value)
-        element = f"&{store.buffer.name}[{block.printer.offset(store.buffer, store.value.index)}]"
+        value: Expression = block.value(store.value.value)
+        target: Expression = Unary("&", tensor[block.printer.offset(store.buffer, store.value.index)])
         if store.buffer.dtype == "int64":  # in two's complement the sum is the same
             kind = "unsigned long long"
-            element, text = f"reinterpret_cast<{kind}*>({element})", f"static_cast<{kind}>({text})"
-        block.write(f"atomicAdd({element}, {text});")
+            target, value = apply(f"reinterpret_cast<{kind}*>", target), apply(f"static_cast<{kind}>", value)
+        block.run("atomicAdd", target, value)
         return
-    text = block.held(store.value) if isinstance(store.value, Named) else block.value(store.value)
+    value = block.held(store.value) if isinstance(store.value, Named) else block.value(store.value)
     place = block.printer.offset(store.buffer, store.index)
-    if block.length(text) + block.length(place) > LONGEST_STORE:
-        kind = C_TYPES[store.value.dtype]
+    if block.length(value) + block.length(place) > LONGEST_STORE:
         name = block.fresh("result")
-        block.write(f"const {kind} {name} = {text};")
-        text = name
-    block.write(f"{element or f'{store.buffer.name}[{place}]'} = {stored(text, store.buffer.dtype)};")
+        block.declare(name, value, C_TYPES[store.value.dtype])
+        value = Name(name)
+    block.assign(element or tensor[place], stored(value, store.buffer.dtype))
 
 
-def stored(text: str, dtype: str) -> str:
+def stored(value: Expression, dtype: str) -> Expression:
     """The conversion from compute type to the buffer's type, where it is not implicit."""
-    return {"float16": f"__float2half({text})", "bfloat16": f"__float2bfloat16({text})"}.get(dtype, text)
+    converted = {"float16": "__float2half", "bfloat16": "__float2bfloat16"}.get(dtype)
+    return apply(converted, value) if converted else value
 
 
 def emit_rows(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
@@ -130,29 +157,29 @@ def emit_rows(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     *outer, last = kernel.axes
     along = schedule.get(Bind, "columns").amount
     is_long, extent = schedule.get(Bind, "rows").to == "block", block.index(last.extent)
-    row = outer[0].name if len(outer) == 1 else "outer"
-    block.write(f"const {INDEX} {row} = blockIdx.x{'' if is_long else ' * blockDim.y + threadIdx.y'};")
-    block.write(f"const {INDEX} {last.name} = blockIdx.y * blockDim.x + threadIdx.x;")
-    inside = f"{last.name} >= {extent}" if is_long else f"{row} >= outer_size || {last.name} >= {extent}"
-    block.write(f"if ({inside}) return;")
-    block.printer.flat = (kernel.axes, f"{row} * {block.printer.index(last.extent, PRODUCT + 1)} + {last.name}")
+    row = Name(outer[0].name if len(outer) == 1 else "outer")
+    block.declare(row.name, BLOCK_X if is_long else BLOCK_X * BLOCK_DIM_Y + THREAD_Y)
+    block.declare(last.name, BLOCK_Y * BLOCK_DIM_X + THREAD_X)
+    past = Name(last.name) >= extent
+    block.leave(past if is_long else Binary(row >= "outer_size", "||", past))
+    block.printer.flat = (kernel.axes, row * block.index(last.extent) + last.name)
     if len(outer) > 1:
         decode_joined(kernel, block, "outer", tuple(outer), decoded(kernel, block))
     for store in kernel.stores:
         write_store(block, store)
-    rows, width_text = count_text(block, outer), block.printer.index(last.extent, 70)
+    rows, width = count_of(block, outer), block.index(last.extent)
     if is_long:
-        setup: tuple[str, ...] = (
-            f"const int threads = {along};",
-            f"const dim3 blocks({rows}, ({width_text} + threads - 1) / threads);",
+        setup: Body = (
+            constant("threads", along),
+            sides("blocks", rows, (width + "threads" - 1) / "threads"),
         )
         return finish(kernel, schedule, block, setup, threads=(along,))
     beside = schedule.get(Bind, "rows").amount
     setup = (
-        f"const int outer_size = {rows};",
-        f"const dim3 threads({along}, {beside});",
-        f"const int width_blocks = ({width_text} + threads.x - 1) / threads.x;",
-        "const dim3 blocks((outer_size + threads.y - 1) / threads.y, width_blocks);",
+        constant("outer_size", rows),
+        sides("threads", along, beside),
+        constant("width_blocks", (width + "threads.x" - 1) / "threads.x"),
+        sides("blocks", (Name("outer_size") + "threads.y" - 1) / "threads.y", "width_blocks"),
     )
     return finish(kernel, schedule, block, setup, threads=(along, beside), counts=("outer_size",))
 
@@ -211,12 +238,12 @@ def decode_joined(
         return
     position = flat_position(joined)
     if joined == axes:
-        block.printer.positions[position] = flat
+        block.printer.positions[position] = Name(flat)
         return
     rest = axes[len(joined) :]
     outer = Variable(block.fresh("line" if len(rest) == 1 else "plane"), product(v.extent for v in joined))
     decode(block, flat, (outer, *rest), used | {outer})
-    block.printer.positions[position] = outer.name
+    block.printer.positions[position] = Name(outer.name)
 
 
 @dataclass(frozen=True)
@@ -298,65 +325,58 @@ def emit_turned(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     if len(names) == 1:
         names = ["tile"]
     for name, value in zip(names, found.values, strict=True):
-        size = f"[{TURNED}][{TURNED + 1}]"
-        block.write(f"__shared__ {C_TYPES[value.dtype]} {name}{size};  // a row and a column reach different banks")
+        note = "a row and a column reach different banks"
+        block.shared(C_TYPES[value.dtype], name, TURNED, TURNED + 1, note=note)
     for axis in found.sides:
-        block.write(f"const {INDEX} tiles_{axis.name} = {_tiles(block.index(axis.extent))};")
+        block.declare(f"tiles_{axis.name}", covering(block.index(axis.extent), TURNED))
 
-    def write_tile(place: str) -> None:
-        block.write(f"const {INDEX} first_{along.name} = {place} % tiles_{along.name} * {TURNED};")
-        block.write(
-            f"const {INDEX} first_{across.name} = {place} / tiles_{along.name} % tiles_{across.name} * {TURNED};"
-        )
+    def write_tile(place: Expression) -> None:
+        block.declare(f"first_{along.name}", place % f"tiles_{along.name}" * TURNED)
+        block.declare(f"first_{across.name}", place / f"tiles_{along.name}" % f"tiles_{across.name}" * TURNED)
         if others:
             outer = others[0].name if len(others) == 1 else "outer"
-            block.write(f"const {INDEX} {outer} = {place} / (tiles_{along.name} * tiles_{across.name});")
+            block.declare(outer, place / (Name(f"tiles_{along.name}") * f"tiles_{across.name}"))
             if len(others) > 1:
                 decode(block, "outer", others, frozenset(others))
         with _each_place(block, across, along):
             for name, value in zip(names, found.values, strict=True):
-                block.write(f"{name}[i][threadIdx.x] = {block.value(value)};")
-        block.write("__syncthreads();")
+                block.assign(Name(name)["i"][THREAD_X], block.value(value))
+        block.barrier()
         with _each_place(block, along, across):
             done = {
-                id(value): Local(value.dtype, f"{name}[threadIdx.x][i]")
+                id(value): Local(value.dtype, f"{name} element")
                 for name, value in zip(names, found.values, strict=True)
             }
+            block.printer.rename = {f"{name} element": Name(name)[THREAD_X]["i"] for name in names}
             write_store(block, replace(store, value=rewrite(store.value, lambda _: None, dict(done))))
+            block.printer.rename = None
 
     if stride:
-        with block.scope(f"for ({INDEX} place = blockIdx.x; place < tiles; place += gridDim.x)"):
-            write_tile("place")
-            block.write("__syncthreads();  // before the next tile is read")
+        with block.loop("place", BLOCK_X, "tiles", GRID_DIM_X):
+            write_tile(Name("place"))
+            block.barrier("before the next tile is read")
     else:
-        write_tile("blockIdx.x")
-    total = " * ".join([_bracketed(_tiles(block.index(axis.extent))) for axis in found.sides])
-    total += f" * {_bracketed(count_text(block, others))}" if others else ""
+        write_tile(BLOCK_X)
+    counts = [covering(block.index(axis.extent), TURNED) for axis in found.sides]
+    counts += [count_of(block, others)] if others else []
+    total = product_of(*(bracketed(count, ATOM) for count in counts))
     setup = (
-        f"const dim3 threads({TURNED}, {_LINES});",
-        f"const int {'tiles' if stride else 'blocks'} = {total};",
+        sides("threads", TURNED, _LINES),
+        constant("tiles" if stride else "blocks", total),
         *(bounded_blocks("tiles", TURNED * _LINES) if stride else ()),
     )
     threads = (TURNED, _LINES)
     return finish(kernel, schedule, block, setup, threads=threads, counts=("tiles",) if stride else ())
 
 
-def _tiles(extent: str) -> str:
-    return str(-(-int(extent) // TURNED)) if extent.isdigit() else f"({extent} + {TURNED - 1}) / {TURNED}"
-
-
-def _bracketed(text: str) -> str:
-    return f"({text})" if " " in text else text
-
-
 @contextmanager
 def _each_place(block: Block, inner: Variable, outer: Variable) -> Iterator[None]:
     """A block's walk over its tile, with neighbouring threads along `inner`."""
-    with block.scope(f"for (int i = threadIdx.y; i < {TURNED}; i += {_LINES})"):
-        block.write(f"const {INDEX} {inner.name} = first_{inner.name} + threadIdx.x;")
-        block.write(f"const {INDEX} {outer.name} = first_{outer.name} + i;")
-        inside = [f"{axis.name} < {block.index(axis.extent)}" for axis in (inner, outer)]
-        with block.scope(f"if ({' && '.join(inside)})"):
+    with block.loop("i", THREAD_Y, TURNED, _LINES):
+        block.declare(inner.name, Name(f"first_{inner.name}") + THREAD_X)
+        block.declare(outer.name, Name(f"first_{outer.name}") + "i")
+        inside = [Name(axis.name) < block.index(axis.extent) for axis in (inner, outer)]
+        with block.when(every(*inside)):
             yield
 
 
@@ -386,46 +406,49 @@ def emit_vectorised(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     store = kernel.stores[0]
     reads = [load for load in store.value.loads if block.printer.is_flat(load.buffer, load.index)]
     fixed = [load for load in store.value.loads if load not in reads]
-    function, source, numbers = _element_function(kernel, schedule, (*reads, *fixed), block.functions)
+    function, numbers = _element_function(kernel, schedule, (*reads, *fixed), block.functions)
     for load in fixed:
-        block.write(f"const {C_TYPES[load.dtype]} {load.buffer.name}_value = {block.printer.load(load)};")
+        block.declare(f"{load.buffer.name}_value", block.printer.load(load), C_TYPES[load.dtype])
     fixed_names = [f"{load.buffer.name}_value" for load in fixed]
     names = list(dict.fromkeys(load.buffer.name for load in reads))
     passed = dict.fromkeys(load.buffer.name for load in reads if load.buffer.role != "temporary")
-    aligned = [f"reinterpret_cast<size_t>({name}) % 16 == 0" for name in passed]  # a slice may start anywhere
+    aligned = [_is_aligned(Name(name)) for name in passed]  # a slice may start anywhere
 
-    def write_four(aligned: Sequence[str]) -> None:
-        with block.scope(f"if ({' && '.join([*aligned, 'first + 3 < total'])})"):
+    def element(values: Sequence[Expression]) -> Expression:
+        return apply(function.name.name, *values, *fixed_names, *numbers)
+
+    def write_four(aligned: Sequence[Expression]) -> None:
+        first = Name("first")
+        with block.when(every(*aligned, first + 3 < "total")):
             for name in names:
-                block.write(f"const float4 {name}4 = *reinterpret_cast<const float4*>({name} + first);")
-            block.write("float4 result;")
+                four = Unary("*", apply("reinterpret_cast<const float4*>", Name(name) + first))
+                block.declare(f"{name}4", four, "float4")
+            block.variable("float4", "result")
             for part in "xyzw":
-                arguments = ", ".join([*(f"{name}4.{part}" for name in names), *fixed_names, *numbers])
-                block.write(f"result.{part} = {function}({arguments});")
-            block.write(f"*reinterpret_cast<float4*>({store.buffer.name} + first) = result;")
-        with block.scope("else"), block.scope(f"for ({INDEX} i = first; i < total && i < first + 4; ++i)"):
-            arguments = ", ".join([*(f"{name}[i]" for name in names), *fixed_names, *numbers])
-            block.write(f"{store.buffer.name}[i] = {function}({arguments});")
+                block.assign(Name("result").member(part), element([Name(f"{name}4").member(part) for name in names]))
+            block.assign(Unary("*", apply("reinterpret_cast<float4*>", Name(store.buffer.name) + first)), "result")
+        with block.otherwise(), block.go("i", first, every(Name("i") < "total", Name("i") < first + 4)):
+            block.assign(Name(store.buffer.name)["i"], element([Name(name)["i"] for name in names]))
 
-    first, threads = "(blockIdx.x * blockDim.x + threadIdx.x) * 4", schedule.get(Bind).amount
+    first, threads = (BLOCK_X * BLOCK_DIM_X + THREAD_X) * 4, schedule.get(Bind).amount
     if schedule.strides:
         if aligned:
-            block.write(f"const bool aligned = {' && '.join(aligned)};")
-        block.write(f"const {INDEX} step = gridDim.x * blockDim.x * 4;")
-        with block.scope(f"for ({INDEX} first = {first}; first < total; first += step)"):
-            write_four(["aligned"] if aligned else [])
+            block.declare("aligned", every(*aligned), "bool")
+        block.declare("step", GRID_DIM_X * BLOCK_DIM_X * 4)
+        with block.loop("first", first, "total", "step"):
+            write_four([Name("aligned")] if aligned else [])
     else:
-        block.write(f"const {INDEX} first = {first};")
+        block.declare("first", first)
         write_four(aligned)
-    setup = linear_setup(
-        block, kernel.axes, threads, "(total + 4 * threads - 1) / (4 * threads)", stride=schedule.strides
-    )
-    return finish(kernel, schedule, block, setup, threads=(threads,), counts=("total",), helpers=source)
+    four = code(4) * "threads"
+    blocks = (Name("total") + four - 1) / four
+    setup = linear_setup(block, kernel.axes, threads, blocks, stride=schedule.strides)
+    return finish(kernel, schedule, block, setup, threads=(threads,), counts=("total",), helpers=[function])
 
 
 def _element_function(
     kernel: Kernel, schedule: Schedule, loads: Sequence[Load], functions: dict[tuple[str, str], None]
-) -> tuple[str, str, list[NumberName]]:
+) -> tuple[Function, list[NumberName]]:
     """A device function from the loaded values of one element to its result, and the numbers that it takes as well."""
     store = kernel.stores[0]
     name = f"{kernel.name.removesuffix('_kernel')}_element"
@@ -434,10 +457,13 @@ def _element_function(
     for load in loads:
         parameter = parameters.setdefault(load.buffer.name, block.fresh(load.buffer.name))
         block.name(load, parameter)
-    text = block.value(store.value)
-    block.write(f"return {text};")
+    block.add(Jump("return", block.value(store.value)))
     functions.update(block.functions)
-    numbers = [name for name in mentioned(kernel.size_names, "\n".join(block.lines)) if isinstance(name, NumberName)]
-    listed = ", ".join(f"float {parameter}" for parameter in (*parameters.values(), *numbers))
-    source = f"__device__ __forceinline__ float {name}({listed}) {{\n" + "\n".join(block.lines) + "\n}\n\n"
-    return name, source, numbers
+    numbers = [name for name in mentioned(kernel.size_names, tuple(block.body)) if isinstance(name, NumberName)]
+    listed = tuple(Parameter("float", Name(parameter)) for parameter in (*parameters.values(), *numbers))
+    function = Function("__device__ __forceinline__ float ", Name(name), listed, tuple(block.body))
+    return function, numbers
+
+
+def _is_aligned(pointer: Expression) -> Expression:
+    return (apply("reinterpret_cast<size_t>", pointer) % 16).equals(0)

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from musadata.compiler.emission.launch import EmittedKernel, count_text, finish
-from musadata.compiler.emission.statements import INDEX, Block
+from musadata.compiler.emission.block import Block, decode_used
+from musadata.compiler.emission.cpp import total
+from musadata.compiler.emission.launch import EmittedKernel, count_of, finish
 from musadata.compiler.emission.tile_operands import (
     BlockTile,
     Operand,
@@ -28,7 +29,6 @@ from musadata.compiler.emission.tiled import (
     BUSY_BLOCKS,
     TILE,
     along_x,
-    decode_used,
     longest_first,
     partition,
     write_batch,
@@ -36,6 +36,7 @@ from musadata.compiler.emission.tiled import (
     write_phases,
     write_results,
 )
+from musadata.compiler.ir.code import THREAD_X, Binary, Braces, Comment, Expression, Name, Unary, apply, code
 from musadata.compiler.ir.index_formulas import Variable
 from musadata.compiler.ir.schedule import Schedule, Stage, Step, Tile, Unroll
 from musadata.compiler.lowering.fusion import Kernel, Reduce
@@ -128,12 +129,12 @@ def emit_register_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     write_places(block, tile, operands)
     write_batch(block, batch, along_x(block, stage, batch))
     write_phases(block, stage)
-    if any(operand.base is not None for operand in operands):
-        block.write(f"const bool aligned = {alignment(block, operands)};")
-    block.write(f"float sums[{tile.thread_rows}][{tile.thread_cols}] = {{}};")
+    if aligned := alignment(block, operands):
+        block.declare("aligned", aligned, "bool")
+    block.array("float", "sums", tile.thread_rows, tile.thread_cols, value=Braces())
     depth = write_depth(block, kernel, (tile.rows, tile.cols))
-    block.write()
-    row, col = _part("i", tile.thread_rows, tile.rows), _part("i", tile.thread_cols, tile.cols)
+    block.blank()
+    row, col = (f" + {_part('i', *one)}" for one in ((tile.thread_rows, tile.rows), (tile.thread_cols, tile.cols)))
     write_slices(
         block,
         tile,
@@ -142,7 +143,7 @@ def emit_register_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
         lambda: block.paste("register_products", tile=tile, row=row, col=col),
         lambda operand: _put_away(block, tile, operand),
     )
-    block.write()
+    block.blank()
     _write_results(block, kernel, stage, tile, rows, cols)
     setup = write_grid(block, tile, operands, batch, stage, whole.rows_first)
     functions = load_functions(operands)
@@ -150,30 +151,34 @@ def emit_register_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
 
 
 def _write_positions(
-    block: Block, tile: RegisterTile, operands: Sequence[Operand], row_block: str, col_block: str
+    block: Block, tile: RegisterTile, operands: Sequence[Operand], row_block: Expression, col_block: Expression
 ) -> None:
     for operand in operands:
-        size = f"[2][{tile.depth}][{operand.extent(tile) + _PADDING}]"
-        block.write(f"__shared__ __align__(16) float {operand.side}_tile{size};")
-    across = tile.cols // tile.thread_cols // 8
-    block.paste("register_positions", tile=tile, across=across, row_block=row_block, col_block=col_block)
+        block.shared("float", f"{operand.side}_tile", 2, tile.depth, operand.extent(tile) + _PADDING, aligned=True)
+    block.declare("first_row", row_block * tile.rows)
+    block.declare("first_col", col_block * tile.cols)
+    across, warp = tile.cols // tile.thread_cols // 8, THREAD_X / 32
+    block.add(Comment("A warp computes 4 x 8 rectangles, so that its reads from shared memory are few."))
+    block.declare("thread_row", (THREAD_X / (32 * across) * 4 + THREAD_X % 32 / 8) * 4)
+    block.declare("thread_col", (warp % across * 8 + THREAD_X % 8 if across > 1 else THREAD_X % 8) * 4)
 
 
 def _put_away(block: Block, tile: RegisterTile, operand: Operand) -> None:
     k, line = operand.place(tile)
-    at, source = f"{operand.side}_tile[current ^ 1]", f"{operand.side}_next[i]"
+    at, source = Name(f"{operand.side}_tile")[Binary(Name("current"), "^", code(1))], Name(f"{operand.side}_next")["i"]
     if operand.group == 1:
-        block.write(f"{at}[{k}][{line}] = {source};")
+        block.assign(at[k][line], source)
     elif operand.along_depth:
         for part, letter in enumerate("xyzw"):
-            block.write(f"{at}[{k} + {part}][{line}] = {source}.{letter};")
+            block.assign(at[k + part][line], source.member(letter))
     else:
-        block.write(f"*reinterpret_cast<float4*>(&{at}[{k}][{line}]) = {source};")
+        block.assign(Unary("*", apply("reinterpret_cast<float4*>", Unary("&", at[k][line]))), source)
 
 
-def _part(counter: str, share: int, extent: int) -> str:
+def _part(counter: str, share: int, extent: int) -> Expression:
     """The place of a thread's row or column `counter`: groups of four, spread evenly over the tile."""
-    return f" + {counter}" if share == 4 else f" + {counter} / 4 * {extent * 4 // share} + {counter} % 4"
+    one = Name(counter)
+    return one if share == 4 else one / 4 * (extent * 4 // share) + one % 4
 
 
 def _write_results(
@@ -190,10 +195,10 @@ def _write_results(
     ]
     outer, inner = sides[::-1] if len(cols) > len(rows) else sides  # what takes divisions is worked out less often
     with _result_loop(block, outer):
-        head = len(block.lines)
+        head = len(block.body)
         with _result_loop(block, inner):
-            place = len(block.lines)
-            block.printer.rename = {stage.local: "sums[i][j]"}
+            place = len(block.body)
+            block.printer.rename = {stage.local: Name("sums")["i"]["j"]}
             write_results(block, kernel)
             decode_used(block, place, (inner[1], inner[2]))
         decode_used(block, head, (outer[1], outer[2]))
@@ -204,7 +209,8 @@ def _result_loop(block: Block, side: tuple[str, str, tuple[Variable, ...], str, 
     """A loop over a thread's rows or columns, as far as they are inside of the result."""
     counter, name, axes, line, share, extent = side
     with block.unrolled(counter, share):
-        block.write(f"const {INDEX} {name} = first_{line} + thread_{line}{_part(counter, share, extent)};")
-        block.write(f"if ({name} >= {count_text(block, axes)}) continue;")
+        own = ("+", Name(f"first_{line}")), ("+", Name(f"thread_{line}")), ("+", _part(counter, share, extent))
+        block.declare(name, total(own))
+        block.leave(Name(name) >= count_of(block, axes), "continue")
         block.name_flat(axes, name)
         yield

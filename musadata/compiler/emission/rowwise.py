@@ -1,25 +1,43 @@
 """Kernels with inner loops: each point of the axes is worked on by a thread, a warp or a block."""
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
+from musadata.compiler.emission.block import INDEX, Block, decode
 from musadata.compiler.emission.cpp import (
     C_TYPES,
-    UNARY,
     combined,
     combined_type,
     helper_name,
     helpers,
     identity,
-    number_text,
+    number,
     update,
 )
-from musadata.compiler.emission.held_rows import HeldRow, held_row, helpers_of
-from musadata.compiler.emission.launch import EmittedKernel, count_text, finish, linear_setup
+from musadata.compiler.emission.held_rows import HeldRow, held_row
+from musadata.compiler.emission.launch import EmittedKernel, constant, count_of, finish, linear_setup
 from musadata.compiler.emission.pointwise import decode_joined, decoded, write_store
-from musadata.compiler.emission.statements import INDEX, Block, decode
+from musadata.compiler.ir.code import (
+    BLOCK_DIM_X,
+    BLOCK_X,
+    THREAD_X,
+    UNARY,
+    Apply,
+    Assign,
+    Binary,
+    Choice,
+    Expression,
+    Group,
+    Guard,
+    Name,
+    Run,
+    Some,
+    Unary,
+    apply,
+)
 from musadata.compiler.ir.index_formulas import ZERO, Index, Operation, Size, Variable, of, product
 from musadata.compiler.ir.scalar import Local, Named
 from musadata.compiler.ir.schedule import Bind, Combine, Schedule
@@ -39,7 +57,7 @@ class Team:
     """The threads that work on one point together.
 
     Attributes:
-        first: the member's first inner position; "" where one thread does all.
+        first: the member's first inner position; none where one thread does all.
         step: how far a member's next inner position is.
         leader: the condition under which a member stores the result of a point.
         collective: prefix of the functions that combine the members' partial results.
@@ -48,9 +66,9 @@ class Team:
         row: how the members hold their row in registers, if they do.
     """
 
-    first: str = ""
-    step: str = ""
-    leader: str = ""
+    first: Expression | None = None
+    step: Some = ""
+    leader: Expression | None = None
     collective: str = ""
     memory: int = 0
     online: bool = False
@@ -61,7 +79,7 @@ def emit_thread(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     """One thread per point, or a bounded grid of threads that stride over the points."""
     block, point, threads = new_block(kernel, schedule), point_name(kernel), schedule.get(Bind).amount
     team = Team(online=schedule.online)
-    block.write_thread_loop(point, schedule.strides, lambda: work(kernel, block, team, point))
+    block.point_loop(point, schedule.strides, lambda: work(kernel, block, team, point))
     setup = linear_setup(block, kernel.axes, threads, stride=schedule.strides)
     return finish(kernel, schedule, block, setup, threads=(threads,), counts=("total",))
 
@@ -70,18 +88,16 @@ def emit_warp(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     """One warp per point, partial results combined by shuffles; lanes may hold elements of a row in registers."""
     block, point, warps = new_block(kernel, schedule), point_name(kernel), schedule.get(Bind).amount
     held = schedule.find(Staged)
-    row = held_row(kernel, "lane", WARP, held.amount) if held else None
-    team = Team("lane", str(WARP), "lane == 0", "warp", online=schedule.online, row=row)
-    if warps == 1:
-        block.write(f"const {INDEX} {point} = blockIdx.x;")
-    else:
-        block.write(f"const {INDEX} {point} = blockIdx.x * (blockDim.x / {WARP}) + threadIdx.x / {WARP};")
-    block.write(f"const int lane = threadIdx.x % {WARP};")
-    block.write(f"if ({point} >= total) return;  // the whole warp leaves")
+    row = held_row(kernel, Name("lane"), WARP, held.amount) if held else None
+    lane, total = Name("lane"), Name("total")
+    team = Team(lane, WARP, lane.equals(0), "warp", online=schedule.online, row=row)
+    block.declare(point, BLOCK_X if warps == 1 else BLOCK_X * (BLOCK_DIM_X / WARP) + THREAD_X / WARP)
+    block.declare("lane", THREAD_X % WARP)
+    block.leave(Name(point) >= total, note="the whole warp leaves")
     work(kernel, block, team, point)
-    blocks = f"(total + {warps} - 1) / {warps}" if warps > 1 else "total"
+    blocks = (total + warps - 1) / warps if warps > 1 else total
     setup = linear_setup(block, kernel.axes, warps * WARP, blocks)
-    functions = helpers(kernel, "warp") + (helpers_of(_text(block)) if row else "")
+    functions = helpers(kernel, "warp") + (row.helpers if row else [])
     return finish(kernel, schedule, block, setup, threads=(warps * WARP,), counts=("total",), helpers=functions)
 
 
@@ -89,23 +105,19 @@ def emit_block(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     """One block per point, partial results combined in shared memory, or by shuffles and then in shared memory; threads
     may hold elements of a row in registers."""
     threads, held, shuffle = schedule.get(Bind).amount, schedule.find(Staged), schedule.get(Combine).by != "tree"
-    row = held_row(kernel, "threadIdx.x", threads, held.amount) if held else None
+    row = held_row(kernel, THREAD_X, threads, held.amount) if held else None
     block, point = new_block(kernel, schedule), point_name(kernel)
     memory = threads // WARP if shuffle else threads
-    team = Team("threadIdx.x", "blockDim.x", "threadIdx.x == 0", "block", memory, schedule.online, row)
-    declare_partial(block, kernel, f"[{memory}]")
+    team = Team(THREAD_X, BLOCK_DIM_X, THREAD_X.equals(0), "block", memory, schedule.online, row)
+    declare_partial(block, kernel, memory)
     if kernel.axes:
-        block.write(f"const {INDEX} {point} = blockIdx.x;")
+        block.declare(point, BLOCK_X)
     work(kernel, block, team, point)
-    setup = (f"const int blocks = {count_text(block, kernel.axes)};", f"const int threads = {threads};")
+    setup = (constant("blocks", count_of(block, kernel.axes)), constant("threads", threads))
     functions = helpers(kernel, "warp", "shuffle") if shuffle else helpers(kernel, "tree")
-    functions += helpers_of(_text(block)) if row else ""
+    functions += row.helpers if row else []
     limit = threads if row is not None else 0  # else arrays in registers may take more than a large block has
     return finish(kernel, schedule, block, setup, threads=(threads,), helpers=functions, bounds=limit)
-
-
-def _text(block: Block) -> str:
-    return "\n".join(block.lines)
 
 
 def can_share(kernel: Kernel) -> bool:
@@ -116,13 +128,13 @@ def can_share(kernel: Kernel) -> bool:
     )
 
 
-def declare_partial(block: Block, kernel: Kernel, size: str) -> None:
+def declare_partial(block: Block, kernel: Kernel, *size: int) -> None:
     """The shared memory in which threads combine what they have found, for each type."""
     stages = combined(kernel.reductions)
     for dtype in dict.fromkeys(map(combined_type, stages)):
-        block.write(f"__shared__ {C_TYPES[dtype]} {_partial(kernel, dtype)}{size};")
+        block.shared(C_TYPES[dtype], _partial(kernel, dtype), *size)
     if any(stage.kind.startswith("arg") for stage in stages):
-        block.write(f"__shared__ {INDEX} places{size};")
+        block.shared(INDEX, "places", *size)
 
 
 def _partial(kernel: Kernel, dtype: str) -> str:
@@ -145,8 +157,8 @@ def point_name(kernel: Kernel) -> str:
 
 def work(kernel: Kernel, block: Block, team: Team, point: str) -> None:
     """Write all stages at one point."""
-    if len(kernel.axes) > 1 and not team.first and not block.alike:
-        block.printer.flat = (kernel.axes, point)
+    if len(kernel.axes) > 1 and team.first is None and not block.alike:
+        block.printer.flat = (kernel.axes, Name(point))
         decode_joined(kernel, block, point, kernel.axes, decoded(kernel, block))
     elif len(kernel.axes) > 1:
         decode(block, point, kernel.axes, used_axes(kernel))
@@ -168,17 +180,17 @@ class _Work:
         block, row, done = self.block, self.team.row, set[Stage]()
         if row is not None:
             row.start(block, self.kernel)
-        for number, stage in enumerate(self.stages):
+        for place, stage in enumerate(self.stages):
             assert not isinstance(stage, Scan)
             if stage in done:
                 continue
             if isinstance(stage, Reduce):
-                block.write()
-                found = self._reduce(stage, self.stages[number + 1 :])
+                block.blank()
+                found = self._reduce(stage, self.stages[place + 1 :])
                 self.known |= {one.local for one in found}
                 done.update(found)
             elif stage.axes:
-                block.write()
+                block.blank()
                 block.hoist(stage.value, self.fixed, self.known)
                 if row is not None and row.holds(stage):
                     row.write_stores(block, stage)
@@ -186,8 +198,8 @@ class _Work:
                     with _loops(block, stage.axes, self.team):
                         write_store(block, stage)
             else:
-                stores = [stage, *takewhile(_is_single, self.stages[number + 1 :])]
-                later = self.stages[number + len(stores) :]
+                stores = [stage, *takewhile(_is_single, self.stages[place + 1 :])]
+                later = self.stages[place + len(stores) :]
                 self._store_once(stores, {id(node) for one in later for node in one.value.walk()})
                 done.update(stores)
 
@@ -238,12 +250,10 @@ class _Work:
             with row.pieces(self.block, *stages) as start, row.elements(self.block, stages, start):
                 yield
 
-    def _combined(self, kind: str, dtype: str, *found: str) -> str:
+    def _combined(self, kind: str, dtype: str, *found: Some) -> Apply:
         """The call that combines what the members of a team have found."""
         shared = [_partial(self.kernel, dtype), *(["places"] if kind.startswith("arg") else [])]
-        return (
-            f"{helper_name(self.team.collective, kind)}({', '.join([*found, *(shared if self.team.memory else [])])})"
-        )
+        return apply(helper_name(self.team.collective, kind), *found, *(shared if self.team.memory else []))
 
     def _reduce_together(self, stages: Sequence[Reduce]) -> None:
         """Reductions along the same axes in one loop."""
@@ -252,56 +262,65 @@ class _Work:
             block.hoist(stage.value, self.fixed, self.known)
         if not stages[0].axes and stages[0].kind in COLLECTIVE:  # one element: a team's members must not each count it
             (stage,) = stages
-            block.write(f"const {C_TYPES[stage.dtype]} {self.names[stage.local]} = {block.value(stage.value)};")
+            block.declare(self.names[stage.local], block.value(stage.value), C_TYPES[stage.dtype])
             self._store_result(stage)
             return
         identities = {stage: identity(stage.kind, stage.dtype) for stage in stages}
         axes = _bounded(block, stages[0].axes)
         for stage in stages:
-            block.write(f"{C_TYPES[stage.dtype]} {self.names[stage.local]} = {identities[stage]};")
+            block.variable(C_TYPES[stage.dtype], self.names[stage.local], identities[stage])
         with self._elements(stages, axes):
             block.name_shared([stage.value for stage in stages])
             for stage in stages:
-                with block.element(stage.value, identities[stage]) as text:
+                with block.element(stage.value, identities[stage]) as element:
                     if stage.kind in ("max", "min"):
                         block.functions[f"{stage.kind}imum", stage.dtype] = None
-                    block.write(update(stage.kind, stage.dtype, self.names[stage.local], text))
+                    block.add(update(stage.kind, stage.dtype, Name(self.names[stage.local]), element))
         for stage in stages:
             if self.team.collective:
                 name = self.names[stage.local]
-                block.write(f"{name} = {self._combined(stage.kind, stage.dtype, name)};")
+                block.assign(name, self._combined(stage.kind, stage.dtype, name))
             self._store_result(stage)
 
     def _reduce_online(self, largest: Reduce, below: Reduce) -> None:
         """Maximum and sum of exponentials in one loop: the sum is scaled whenever the maximum grows."""
         block, row, dtype = self.block, self.team.row, largest.dtype
-        kind, top, total = C_TYPES[dtype], self.names[largest.local], self.names[below.local]
-        exp, zero, one = "expf" if dtype == "float32" else "exp", number_text(0, dtype), number_text(1, dtype)
+        kind, top, total = C_TYPES[dtype], Name(self.names[largest.local]), Name(self.names[below.local])
+        zero, one, least = number(0, dtype), number(1, dtype), number(-math.inf, dtype)
+
+        def exp(value: Expression) -> Expression:
+            return apply("expf" if dtype == "float32" else "exp", value)
+
         block.hoist(largest.value, self.fixed, self.known)
-        block.write(f"{kind} {top} = -INFINITY;")
-        block.write(f"{kind} {total} = {identity('sum', dtype)};")
+        block.variable(kind, top.name, least)
+        block.variable(kind, total.name, identity("sum", dtype))
         if row is not None:
-            unshifted = "isinf({})" if is_shifted(below) else "{} == -INFINITY"
-            row.write_exponentials(block, largest, top, total, unshifted)
+            row.write_exponentials(block, largest, top, total, is_shifted(below))
         else:
             with _loops(block, _bounded(block, largest.axes), self.team):
-                words = {"kind": kind, "top": top, "total": total, "exp": exp, "one": one}
-                current, value = block.fresh("current"), block.value(largest.value)
-                block.paste("online_softmax", current=current, value=value, **words)
+                current = Name(block.fresh("current"))
+                block.declare(current.name, block.value(largest.value), kind)
+                with block.when(current > top):
+                    block.assign(total, total * exp(top - current) + one)
+                    block.assign(top, current)
+                with block.otherwise():
+                    block.assign(total, Choice(current.equals(top), one, exp(current - top)), "+=")
         if self.team.collective:
-            own = block.fresh("own_max")
-            block.write(f"const {kind} {own} = {top};")
-            block.write(f"{top} = {self._combined('fast_max', dtype, own)};")
-            scale = f"{exp}({own} - {top})"
+            own = Name(block.fresh("own_max"))
+            block.declare(own.name, top, kind)
+            block.assign(top, self._combined("fast_max", dtype, own))
+            scale = exp(own - top)
             if is_shifted(below) and row is None:
-                scale = f"({own} == {top} ? {one} : {scale})"
+                scale = Choice(own.equals(top), one, scale)
             elif is_shifted(below):
                 subtracted = block.fresh("subtracted")
-                block.write(f"const {kind} {subtracted} = isinf({top}) ? {zero} : {top};")
-                scale = f"{exp}((isinf({own}) ? {zero} : {own}) - {subtracted})"
-            block.write(f"{total} = {self._combined('sum', dtype, f'{total} * {scale}')};")
+                block.declare(subtracted, Choice(apply("isinf", top), zero, top), kind)
+                scale = exp(Choice(apply("isinf", own), zero, own) - subtracted)
+            block.assign(total, self._combined("sum", dtype, total * scale))
         if is_shifted(below) and row is None:
-            block.write(f"if (isinf({top})) {total} *= {exp}({top});  // nothing is subtracted from infinities")
+            scaled = Assign(total, "*=", exp(top))
+            note = "nothing is subtracted from infinities"
+            block.add(Guard(apply("isinf", top), (scaled,), short=True, note=note))
         for stage in (largest, below):
             self._store_result(stage)
 
@@ -311,14 +330,14 @@ class _Work:
         assert self.team.row is not None
         block.hoist(sum_.value, self.fixed, self.known)
         total, spread = self.names[sum_.local], self.names[squares.local]
-        count, mean, found = (block.fresh(name) for name in ("own_count", "own_mean", "own_squares"))
+        count, mean, found = (Name(block.fresh(name)) for name in ("own_count", "own_mean", "own_squares"))
         self.team.row.write_moments(block, sum_, count, mean, found)
-        block.write(f"const float {total} = {self._combined('sum', sum_.dtype, f'{count} * {mean}')};")
+        block.declare(total, self._combined("sum", sum_.dtype, count * mean), "float")
         length = block.printer.index(product(axis.extent for axis in sum_.axes), UNARY)
-        apart = block.fresh("apart")
-        block.write(f"const float {apart} = {mean} - {total} / {length};")
-        moved = f"{found} + {count} * {apart} * {apart}"
-        block.write(f"const float {spread} = {self._combined('sum', sum_.dtype, moved)};")
+        apart = Name(block.fresh("apart"))
+        block.declare(apart.name, mean - Name(total) / length, "float")
+        moved = found + count * apart * apart
+        block.declare(spread, self._combined("sum", sum_.dtype, moved), "float")
         for stage in (sum_, squares):
             self._store_result(stage)
 
@@ -326,24 +345,25 @@ class _Work:
         """The first position of the largest or smallest element, and the element, under two names; NaN counts as
         both."""
         block, dtype = self.block, stage.value.dtype
-        kind, sign = C_TYPES[dtype], ">" if stage.kind == "argmax" else "<"
+        kind = C_TYPES[dtype]
         block.hoist(stage.value, self.fixed, self.known)
-        block.write(f"{kind} {best} = {identity(stage.kind[3:], dtype)};")
-        block.write(f"{INDEX} {name} = -1;")
-        with self._elements([stage], _bounded(block, stage.axes)), block.element(stage.value, "") as text:
-            current = block.fresh("current")
-            block.write(f"const {kind} {current} = {text};")
-            better = f"{current} {sign} {best}"
+        block.variable(kind, best, identity(stage.kind[3:], dtype))
+        block.variable(INDEX, name, -1)
+        with self._elements([stage], _bounded(block, stage.axes)), block.element(stage.value, None) as element:
+            current = Name(block.fresh("current"))
+            block.declare(current.name, element, kind)
+            better = Binary(Name(name) < 0, "||", Binary(current, ">" if stage.kind == "argmax" else "<", Name(best)))
             if dtype.startswith("float"):
-                better += f" || (isnan({current}) && !isnan({best}))"
-            with block.scope(f"if ({name} < 0 || {better})"):
-                block.write(f"{best} = {current};")
+                is_first = Binary(apply("isnan", current), "&&", Unary("!", apply("isnan", best)))
+                better = Binary(better, "||", Group(is_first))
+            with block.when(better):
+                block.assign(best, current)
                 flat: Index = ZERO
                 for axis in stage.axes:
                     flat = flat * axis.extent + of(axis)
-                block.write(f"{name} = {block.index(flat)};")
+                block.assign(name, block.index(flat))
         if self.team.collective:
-            block.write(f"{self._combined(stage.kind, dtype, best, name)};")
+            block.add(Run(self._combined(stage.kind, dtype, best, name)))
         self._store_result(stage)
 
     def _store_result(self, stage: Reduce) -> None:
@@ -355,7 +375,7 @@ class _Work:
         for store in stores:
             if isinstance(store.value, Named) and id(store.value) in later:
                 self.block.held(store.value)
-        with self.block.scope(f"if ({self.team.leader})") if self.team.leader else nullcontext():
+        with self.block.when(self.team.leader) if self.team.leader else nullcontext():
             for store in stores:
                 assert isinstance(store, Store)
                 write_store(self.block, store)
@@ -370,7 +390,7 @@ def _register_names(kernel: Kernel, block: Block) -> dict[str, str]:
     buffers = {b.name for b in (*kernel.inputs, *kernel.outputs)}
     names = {r.local: f"{r.local}_result" if r.local in buffers else r.local for r in kernel.reductions}
     names = {local: f"{name}_value" if name in _FUNCTION_NAMES else name for local, name in names.items()}
-    block.printer.rename = {**(block.printer.rename or {}), **names}
+    block.printer.rename = {**(block.printer.rename or {}), **{local: Name(name) for local, name in names.items()}}
     return names
 
 
@@ -389,17 +409,14 @@ def _loops(block: Block, axes: tuple[Variable, ...], team: Team) -> Iterator[Non
     """The inner loops: nested for one thread; flattened and distributed over the threads of a team."""
     if not axes:
         yield
-    elif not team.first:
+    elif team.first is None:
         with ExitStack() as loops:
             for axis in axes:
-                limit = block.index(axis.extent)
-                head = f"for ({INDEX} {axis.name} = 0; {axis.name} < {limit}; ++{axis.name})"
-                loops.enter_context(block.scope(head))
+                loops.enter_context(block.loop(axis.name, 0, block.index(axis.extent)))
             yield
     else:
         flat = axes[0].name if len(axes) == 1 else block.fresh("inner")
-        limit = count_text(block, axes)
-        with block.scope(f"for ({INDEX} {flat} = {team.first}; {flat} < {limit}; {flat} += {team.step})"):
+        with block.loop(flat, team.first, count_of(block, axes), team.step):
             if len(axes) > 1:
                 decode(block, flat, axes, frozenset(axes))
             yield
@@ -411,6 +428,8 @@ def _bounded(block: Block, axes: tuple[Variable, ...]) -> tuple[Variable, ...]:
     for axis in axes:
         if axis.extent.variables or isinstance(axis.extent.atom, Operation):
             known = block.printer.positions.get(axis.extent)
-            axis = Variable(axis.name, of(Size(known or block.name_formula(axis.extent, f"{axis.name}_count"))))
+            known = known or block.name_formula(axis.extent, f"{axis.name}_count")
+            assert isinstance(known, Name)
+            axis = Variable(axis.name, of(Size(known.name)))
         bounded.append(axis)
     return tuple(bounded)

@@ -22,6 +22,7 @@ from musadata.compiler.emission import (
 from musadata.compiler.emission.held_rows import held_row
 from musadata.compiler.emission.rowwise import WARP
 from musadata.compiler.emission.tile_operands import choose_tile, count_blocks
+from musadata.compiler.ir.code import Name
 from musadata.compiler.ir.index_formulas import Variable, product
 from musadata.compiler.ir.schedule import Bind, Carry, Combine, Schedule, Split, Stage, Step, Stride, Vectorise
 from musadata.compiler.lowering.fusion import Kernel
@@ -141,7 +142,7 @@ class Case:
     def held(self) -> int:
         """How many rows could be held in registers; 0 if none can."""
         is_held = self.plan.held and not self.columns
-        row = held_row(self.kernel, "lane", WARP, 4) if is_held else None
+        row = held_row(self.kernel, Name("lane"), WARP, 4) if is_held else None
         return 0 if row is None else len(row.held)
 
     @cached_property

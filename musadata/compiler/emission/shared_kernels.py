@@ -1,34 +1,57 @@
 """Kernels with the same code become one kernel, which a host function launches with different arguments.
 
-Two kernels share their code if their texts, launches included, are the same but for the names that they declare and for
-integers. Integers that differ become parameters: of a template where all are small (windows, strides), since loops over
-them are unrolled, and of the kernel elsewhere. So a shared kernel does what the kernel of each launch would do.
+Two kernels share their code if their trees, launches included, are the same but for the names that they declare and for
+integers, which are holes. Integers that differ become parameters: of a template where all are small (windows, strides),
+since loops over them are unrolled, and of the kernel elsewhere. So a shared kernel does what the kernel of each launch
+would do.
 """
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, combinations_with_replacement, count
+from typing import Any
 
-from musadata.compiler.emission.cpp import C_TYPES, Printer
-from musadata.compiler.emission.launch import EmittedKernel, NumberName, allocation, filled, results_text
+from musadata.compiler.emission.cpp import Printer
+from musadata.compiler.emission.launch import (
+    EmittedKernel,
+    HostLaunch,
+    NumberName,
+    allocation,
+    filled,
+    line_of,
+    mentioned,
+    results_text,
+)
 from musadata.compiler.emission.short_names import kernel_buffers
-from musadata.compiler.emission.statements import ONE_STEP
+from musadata.compiler.ir.code import (
+    Binary,
+    Declare,
+    Expression,
+    Function,
+    Group,
+    Method,
+    Name,
+    Number,
+    Parameter,
+    Statement,
+    apply,
+    code,
+    declared_in,
+    names_of,
+    rebuild,
+)
+from musadata.compiler.ir.code import product as product_of
 from musadata.compiler.ir.index_formulas import product
+from musadata.compiler.ir.printing import Piece, pieces
 from musadata.compiler.ir.scalar import RESERVED_NAMES, Buffer, free_name
 from musadata.compiler.lowering.fusion import Kernel
 
 LARGEST_TEMPLATE_VALUE = 11
 LEAST_PRODUCT = 256  # an integer of which it is asked whether it is a product
 
-_TOKEN = re.compile(r"//[^\n]*|\d+\.\d*(?:e[+-]?\d+)?f?|\d+e[+-]?\d+f?|0x\w+|\d+|[A-Za-z_]\w*|\s+|.", re.DOTALL)
-_WITHOUT_STRIDE = re.compile(rf"(?<=\w){re.escape(ONE_STEP)}\b")
-_TYPES = "|".join(dict.fromkeys(("void", "auto", "dim3", "float4", "size_t", *C_TYPES.values())))
-_DECLARED = re.compile(rf"\b(?:{_TYPES})\b[\s*&]*(?:__restrict__\s+)?([A-Za-z_]\w*)")
-# Integers there shape the code.
-_FIXED_LINE = re.compile(r"__shared__|#pragma|load_row<|__launch_bounds__|^\s*\w+ \w+\[")
 _AXES = {"n": "batch", "b": "batch", "c": "channels", "oc": "channels", "ic": "in_channels", "row": "rows"}
 _AXES |= {"h": "height", "oh": "height", "w": "width", "ow": "width", "col": "cols", "kh": "window_height"}
 _AXES |= {"kw": "window_width", "d": "depth", "od": "depth", "kd": "window_depth", "k": "length"}
@@ -70,27 +93,32 @@ class SharedKernels:
 
 
 @dataclass(frozen=True)
-class _Text:
-    """A kernel's source and its launch as tokens.
+class _Form:
+    """A kernel and its launch, as the pieces of their text.
 
     Attributes:
-        places: of the tokens that are more than blanks.
-        signature: these tokens, with the names that the text declares numbered, and what may differ blanked out.
+        pieces: in order, without blanks.
+        signature: these, with the names that the kernel declares numbered, and what may differ blanked out.
         holes: the places where another integer or size may stand.
-        kernel: how many tokens belong to the kernel's source.
+        kernel: how many pieces belong to the kernel.
         allocated: how many belong to it and to the allocations of what it fills.
+        written: sizes that the kernel declares, which are no holes in it.
     """
 
     emitted: EmittedKernel
-    tokens: tuple[str, ...]
-    places: tuple[int, ...]
+    pieces: tuple[Piece, ...]
     signature: tuple[str, ...]
     holes: tuple[int, ...]
     kernel: int
     allocated: int
+    written: frozenset[str]
 
     def at(self, place: int) -> str:
-        return self.tokens[self.places[place]]
+        return _text(self.pieces[place])
+
+
+def _text(piece: Piece) -> str:
+    return piece.name if isinstance(piece, Name) else piece.digits if isinstance(piece, Number) else piece
 
 
 def share_kernels(kernels: Sequence[EmittedKernel], originals: Sequence[Kernel] = ()) -> SharedKernels:
@@ -98,12 +126,12 @@ def share_kernels(kernels: Sequence[EmittedKernel], originals: Sequence[Kernel] 
 
     With `originals`, the kernels are those under short names, and each gets a host function that launches it.
     """
-    groups: dict[tuple[str, ...], list[int]] = {}
+    groups: dict[tuple[bool, tuple[str, ...]], list[int]] = {}
     sizes = kernels[0].kernel.size_names if kernels else ()
-    texts = [_read(emitted) for emitted in kernels]
-    for place, text in enumerate(texts):
-        if text.emitted.kernel.inputs and "template <bool aligned>" not in text.emitted.source:
-            groups.setdefault(text.signature, []).append(place)
+    forms = [_read(emitted) for emitted in kernels]
+    for place, form in enumerate(forms):
+        if form.emitted.kernel.inputs and form.emitted.host.aligned is None:
+            groups.setdefault((form.emitted.wide, form.signature), []).append(place)
     named = originals or [emitted.kernel for emitted in kernels]
     taken = {buffer.name for kernel in named for buffer in kernel_buffers(kernel)} | {*sizes}
     taken |= {emitted.kernel.name for emitted in kernels} if not originals else set()
@@ -112,7 +140,7 @@ def share_kernels(kernels: Sequence[EmittedKernel], originals: Sequence[Kernel] 
     for places in groups.values():
         if len(places) > 1 or originals:
             own = () if originals else [kernels[place].kernel.name for place in places]
-            shared = _Shared([texts[place] for place in places], sizes, taken, own)
+            shared = _Shared([forms[place] for place in places], sizes, taken, own)
             functions.append(shared.function)
             for member, place in enumerate(places):
                 changed[place] = shared.kernel_of(member, named[place])
@@ -121,79 +149,77 @@ def share_kernels(kernels: Sequence[EmittedKernel], originals: Sequence[Kernel] 
 
 
 def structure(emitted: EmittedKernel) -> tuple[str, ...]:
-    """What a kernel's text has in common with that of others that can share its code."""
+    """What a kernel has in common with others that can share its code."""
     return _read(emitted).signature
 
 
-def _read(emitted: EmittedKernel) -> _Text:
-    sizes = frozenset(emitted.kernel.size_names)
-    first = emitted.kernel.inputs[:1]
-    is_allocated = bool(first) and not emitted.kernel.steps  # the host allocates once for all steps
-    made = [allocation(b, first[0].name, first[0].dtype) for b in emitted.kernel.outputs] if is_allocated else []
-    launch = "\n".join([*made, *emitted.launch])
-    source_tokens = _TOKEN.findall(emitted.source)
-    tokens = (*source_tokens, *_TOKEN.findall(launch))
-    allocated = len(source_tokens) + len(_TOKEN.findall("\n".join(made)))
-    declared = {*_DECLARED.findall(emitted.source), *_DECLARED.findall(launch), emitted.kernel.name}
-    declared |= {buffer.name for buffer in kernel_buffers(emitted.kernel)}
-    written = {token for token in declared if token in sizes}  # parameters of a kernel that keeps its sizes
-    fixed = _fixed_places(emitted.source, source_tokens)
-    numbers: dict[str, int] = {}
+def _is_hole(node: Any, sizes: Collection[str]) -> bool:
+    """Whether another integer or size may stand in place of a leaf."""
+    if isinstance(node, Number):
+        return node.value is not None or node.whole >= 2
+    return isinstance(node, Name) and node.name in sizes
+
+
+def _read(emitted: EmittedKernel) -> _Form:
+    made = _allocations(emitted)
+    buffers = {buffer.name for buffer in kernel_buffers(emitted.kernel)}
+    declared = declared_in((emitted.helpers, emitted.function, made, emitted.host.setup)) | buffers
+    sizes = {name for name in emitted.kernel.size_names if not isinstance(name, NumberName)}
+    written = frozenset(declared & sizes)  # parameters of a kernel that keeps its sizes
+    found: list[Piece] = []
     signature: list[str] = []
-    places: list[int] = []
     holes: list[int] = []
-    for place, token in enumerate(tokens):
-        if token.isspace():
-            continue
-        is_free = place >= len(source_tokens) or token not in written
-        is_size = token in sizes and not isinstance(token, NumberName) and is_free
-        is_whole = token.isdigit() or (place < len(source_tokens) and _whole(token) >= 2)
-        if (is_whole and place not in fixed) or is_size:
-            holes.append(len(places))
-            signature.append("#")
-        elif token in declared and tokens[place - 1] != ".":
-            signature.append(f"@{numbers.setdefault(token, len(numbers))}")
-        else:
-            signature.append(token)
-        places.append(place)
-    kernel = sum(place < len(source_tokens) for place in places)
-    allocated = sum(place < allocated for place in places)
-    return _Text(emitted, tokens, tuple(places), tuple(signature), tuple(holes), kernel, allocated)
+    numbers: dict[str, int] = {}
+
+    def read(part: Iterator[Piece], may_differ: Collection[str] | None) -> int:
+        for piece in part:
+            if isinstance(piece, str):
+                piece = "".join(piece.split())
+                if not piece:
+                    continue
+                signature.append(piece)
+            elif may_differ is not None and _is_hole(piece, may_differ):
+                holes.append(len(found))
+                signature.append("#")
+            elif _text(piece) in declared:
+                signature.append(f"@{numbers.setdefault(_text(piece), len(numbers))}")
+            else:
+                signature.append(_text(piece))
+            found.append(piece)
+        return len(found)
+
+    for one in emitted.helpers:
+        read(iter([one]) if isinstance(one, str) else pieces(one), None)
+    kernel = read(pieces(emitted.function), sizes - written)
+    allocated = read(pieces(made), sizes)
+    read(chain(pieces(emitted.host.setup), *(chain(pieces(one), [","]) for one in emitted.host.arguments)), sizes)
+    return _Form(emitted, tuple(found), tuple(signature), tuple(holes), kernel, allocated, written)
 
 
-def _fixed_places(source: str, tokens: Sequence[str]) -> set[int]:
-    """Places of integers that shape a kernel: sides of tiles, all in helper functions."""
-    lines = source.splitlines()
-    start = next(number for number, line in enumerate(lines) if "__global__" in line)
-    shaping = {number for number, line in enumerate(lines) if number < start or _FIXED_LINE.search(line)}
-    fixed, number = set(), 0
-    for place, token in enumerate(tokens):
-        if token.isdigit() and number in shaping:
-            fixed.add(place)
-        number += token.count("\n")
-    return fixed
-
-
-def _whole(token: str) -> int:
-    """The integer that a literal of type float is, as far as floats are exact; else 0."""
-    match = re.fullmatch(r"(\d+)\.0f", token)
-    return int(match[1]) if match and int(match[1]) < 1 << 24 else 0
+def _allocations(emitted: EmittedKernel) -> tuple[Statement, ...]:
+    """What the host makes before a launch; for all steps at once it does that elsewhere."""
+    first = emitted.kernel.inputs[:1]
+    if not first or emitted.kernel.steps:
+        return ()
+    return tuple(allocation(buffer, first[0].name, first[0].dtype) for buffer in emitted.kernel.outputs)
 
 
 class _Shared:
-    """One kernel for several texts with the same signature. Its names are those of the first, in short."""
+    """One kernel for several with the same signature. Its names are those of the first, in short."""
 
-    def __init__(self, members: Sequence[_Text], sizes: Sequence[str], taken: set[str], own: Collection[str]):
-        self._members, self._first = members, members[0]
+    def __init__(self, members: Sequence[_Form], sizes: Sequence[str], taken: set[str], own: Collection[str]):
+        self._members, self._first, self._emitted = members, members[0], members[0].emitted
         self._numbers = [name for name in sizes if isinstance(name, NumberName)]
-        self._names = {*filter(str.isidentifier, self._first.tokens), *RESERVED_NAMES}
+        self._sizes = {name for name in sizes if not isinstance(name, NumberName)}
+        tree = (self._emitted.helpers, self._emitted.function, self._emitted.host.setup, self._emitted.host.arguments)
+        self._names = {*names_of(tree), *declared_in(tree), *RESERVED_NAMES}
         self._rename = self._shortened(taken, own)
         self._names |= set(self._rename.values())
-        self._known = [_quantities(text.emitted, self._rename, self._first) for text in members]
-        outputs = [text.emitted.kernel.outputs[0] for text in members]
+        self._known = [_quantities(form.emitted, self._rename, self._first) for form in members]
+        outputs = [form.emitted.kernel.outputs[0] for form in members]
         self._totals = tuple(str(product(buffer.shape).constant) for buffer in outputs)
         self._parameters: dict[tuple[str, ...], str] = {}  # values for the members, and the name that stands for them
-        self._formulas: dict[tuple[str, ...], str] = {}  # of parameters that have values
+        self._formulas: dict[tuple[str, ...], Expression | None] = {}  # of parameters that have values
         self._defined: dict[str, str] = {}  # parameters that the host function reads from a tensor
         self._constants: list[str] = []  # parameters of the template
         self._roles: dict[tuple[str, ...], str] = {}  # what parameters are that are the size of nothing
@@ -202,92 +228,110 @@ class _Shared:
     def _shortened(self, taken: set[str], own: Collection[str]) -> dict[str, str]:
         """Short names for the kernel and its tensors."""
         rename: dict[str, str] = {}
-        emitted = self._first.emitted
-        for buffer in kernel_buffers(emitted.kernel):
+        for buffer in kernel_buffers(self._emitted.kernel):
             parts = buffer.name.split("_")
             options = ["_".join(parts[-count:]) for count in range(_least_parts(buffer), len(parts) + 1)]
             plain = re.sub(r"_?\d+$", "", buffer.name)
             options = options if buffer.role == "state" else [plain]
             used = {*rename.values(), *(self._names - {buffer.name})}
             rename[buffer.name] = next((o for o in options if o.isidentifier() and o not in used), buffer.name)
-        base = re.sub(r"\d*_kernel$", "", emitted.kernel.name).rstrip("_")
+        base = re.sub(r"\d*_kernel$", "", self._emitted.kernel.name).rstrip("_")
         name = free_name(taken - {*own}, base, "_kernel")
-        rename[emitted.kernel.name] = name
+        rename[self._emitted.kernel.name] = name
         taken |= {name, f"launch_{name.removesuffix('_kernel')}"}
         return rename
 
     def _write(self) -> None:
         first = self._first
-        tokens = [
-            self._rename.get(token, token) if not place or first.tokens[place - 1] != "." else token
-            for place, token in enumerate(first.tokens)
-        ]
         in_kernel: dict[str, None] = {}
+        columns = {hole: tuple(form.at(hole) for form in self._members) for hole in first.holes}
+        before = {hole: (first.at(hole - 2), first.at(hole - 1)) for hole in first.holes}
         self._looped = {
-            tuple(text.at(hole) for text in self._members)
-            for hole in first.holes
-            if hole < first.kernel and first.at(hole - 1) in ("<", "/", "%")
+            columns[hole] for hole in first.holes if hole < first.kernel and before[hole][1] in tuple("</%")
         }
+        filled: list[Expression | None] = []
         for hole in first.holes:
-            values = tuple(text.at(hole) for text in self._members)
-            self._roles.setdefault(values, _WINDOW_ROLES.get((first.at(hole - 2), first.at(hole - 1)), "size"))
-            is_kernel = hole < first.kernel
-            if len(set(values)) == 1 and (values[0].isdigit() or _whole(values[0])) and not self._is_product(values):
+            values, is_kernel = columns[hole], hole < first.kernel
+            self._roles.setdefault(values, _WINDOW_ROLES.get(before[hole], "size"))
+            is_number = values[0].isdigit() or Number(values[0]).whole
+            if len(set(values)) == 1 and is_number and not self._is_product(values):
+                filled.append(None)
                 continue
-            is_float = any(map(_whole, values))
-            values = tuple(str(_whole(value) or value) for value in values) if is_float else values
+            is_float = any(Number(value).whole for value in values)
+            values = tuple(str(Number(value).whole or value) for value in values) if is_float else values
             is_total = hole >= first.allocated and values == self._totals
-            text = self._total() if is_total and values not in self._parameters else self._text_for(values, is_kernel)
+            is_total = is_total and values not in self._parameters
+            value = self._total() if is_total else self._value_for(values, is_kernel)
             if is_kernel:
-                in_kernel |= dict.fromkeys(re.findall(r"[A-Za-z_]\w*", text))
-            bare = text.removeprefix("(").removesuffix(")")
-            tokens[first.places[hole]] = f"static_cast<float>({bare})" if is_float else text
-        split = first.places[first.kernel] if first.kernel < len(first.places) else len(tokens)
-        source, launch = _WITHOUT_STRIDE.sub("", "".join(tokens[:split])), "".join(tokens[split:])
-        self._finish(source.rstrip() + "\n", launch, [name for name in in_kernel if name not in self._constants])
+                in_kernel |= dict.fromkeys(one.name for one in _names(value))
+            filled.append(apply("static_cast<float>", _bare(value)) if is_float else value)
+        kernel_holes = sum(hole < first.kernel for hole in first.holes)
+        allocated = sum(hole < first.allocated for hole in first.holes)
+        emitted = self._emitted
+        function = self._filled(emitted.function, self._sizes - first.written, filled[:kernel_holes])
+        made = self._filled(_allocations(emitted), self._sizes, filled[kernel_holes:allocated])
+        launch = (emitted.host.setup, emitted.host.arguments)
+        setup, arguments = self._filled(launch, self._sizes, filled[allocated:])
+        self._helpers = tuple(one if isinstance(one, str) else rebuild(one, self._renamed) for one in emitted.helpers)
+        added = [name for name in in_kernel if name not in self._constants]
+        self._finish(rebuild(function, _without_step), made, setup, arguments, added)
+
+    def _renamed(self, node: Any) -> Name | None:
+        return Name(self._rename[node.name]) if isinstance(node, Name) and node.name in self._rename else None
+
+    def _filled(self, tree: Any, sizes: Collection[str], values: Sequence[Expression | None]) -> Any:
+        """A tree under short names, with its holes filled; None leaves what is there."""
+        following = iter(values)
+
+        def change(node: Any) -> Any:
+            if _is_hole(node, sizes):
+                return next(following) or node
+            return self._renamed(node)
+
+        return rebuild(tree, change)
 
     def _is_product(self, values: tuple[str, ...]) -> bool:
         """Whether an integer is the same in all of several kernels only as a product of what differs between them."""
         number = int(values[0]) if values[0].isdigit() else 0
         return len(values) > 2 and number >= LEAST_PRODUCT and bool(self._formula([number] * len(values), False))
 
-    def _total(self) -> str:
-        return f"{self._rename[self._first.emitted.kernel.outputs[0].name]}.numel()"
+    def _total(self) -> Expression:
+        return Method(Name(self._rename[self._emitted.kernel.outputs[0].name]), "numel")
 
-    def _text_for(self, values: tuple[str, ...], is_kernel: bool) -> str:
+    def _value_for(self, values: tuple[str, ...], is_kernel: bool) -> Expression:
         """What stands for the values: a parameter, a product of two, or how many tiles cover one."""
         if values in self._parameters:
-            return self._parameters[values]
+            return Name(self._parameters[values])
         numbers = [int(value) for value in values if value.isdigit()]
         if values in self._looped and len(numbers) == len(values) and max(numbers) <= LARGEST_TEMPLATE_VALUE:
             self._constants.append(self._parameter(values))
-            return self._parameter(values)
+            return Name(self._parameter(values))
         if len(numbers) < len(values) or self._quantity(values):
-            return self._parameter(values)
+            return Name(self._parameter(values))
         if values not in self._formulas:
             self._formulas[values] = self._formula(numbers, is_kernel)
-        return self._formulas[values] or self._parameter(values)
+        return self._formulas[values] or Name(self._parameter(values))
 
-    def _formula(self, numbers: list[int], is_kernel: bool) -> str:
-        """A product of up to three quantities and a number, or how many tiles cover one; "" if neither."""
+    def _formula(self, numbers: list[int], is_kernel: bool) -> Expression | None:
+        """A product of up to three quantities and a number, or how many tiles cover one; None if neither."""
         if not is_kernel:
-            covered = {text: list(map(int, values)) for values, text in self._formulas.items() if text}
+            covered = {value: list(map(int, values)) for values, value in self._formulas.items() if value}
             varying = self._varying.items() if len(set(numbers)) > 1 else ()
-            named = {self._named(name): ints for name, ints in varying}
-            for text, ints in (covered | named).items():
+            named: dict[Expression, list[int]] = {Name(self._named(name)): ints for name, ints in varying}
+            for value, ints in (covered | named).items():
                 for side in _ROUNDED:
                     if [-(-number // side) for number in ints] == numbers:
-                        return f"({text.removeprefix('(').removesuffix(')')} + {side - 1}) / {side}"
+                        return (_bare(value) + (side - 1)) / side
         found: dict[tuple[str, ...], int] = {}  # what they are multiplied by
         for factors, products in self._products:
             ratio = numbers[0] // products[0]
             if ratio and [ratio * one for one in products] == numbers:
                 found[factors] = ratio
         if not found:
-            return ""
+            return None
         factors = min(found, key=lambda one: (found[one], -len(set(one))))  # height * width, not 2 * height * height
-        names = [str(found[factors])] * (found[factors] > 1) + [self._named(name) for name in factors]
-        return f"({' * '.join(names)})"
+        many = [found[factors]] if found[factors] > 1 else []
+        return Group(product_of(*many, *map(self._named, factors)))
 
     @cached_property
     def _varying(self) -> dict[str, list[int]]:
@@ -338,33 +382,39 @@ class _Shared:
     def _values(self, quantity: str) -> tuple[str, ...]:
         return tuple(known[quantity] for known in self._known)
 
-    def _finish(self, source: str, launch: str, added: Sequence[str]) -> None:
+    def _finish(
+        self,
+        function: Function,
+        made: Sequence[Statement],
+        setup: Sequence[Statement],
+        arguments: Sequence[Expression],
+        added: Sequence[str],
+    ) -> None:
         """Put the parameters into the kernel's head, its launch and the host function."""
-        name = self._rename[self._first.emitted.kernel.name]
         for constant in self._constants:
             self._defined.pop(constant, None)
-        template = f"template <{', '.join(f'int {one}' for one in self._constants)}>\n" if self._constants else ""
+        template = tuple(f"int {one}" for one in self._constants)
         given = f"<{', '.join(self._constants)}>" if self._constants else ""
-        start = source.index("__global__")
-        head = _inserted(source[start:], ") {", [f"int {one}" for one in added])
-        launch = re.sub(r"(\w+)\.data_ptr<float>\(\)", r"data(\1)", launch).replace(", stream>>>", ", stream()>>>")
-        launch = re.sub(r",\n\s+(?=data|\w+[,)])", ", ", launch)
-        if threads := re.search(r"const int threads = (\d+);\n", launch):
-            number = int(threads[1])
-            launch = launch.replace(threads[0], "").replace("threads - 1)", f"{number - 1})")
-            launch = re.sub(r"\bthreads\b", threads[1], launch)
-        launch = _inserted(launch.replace(f"{name}<<<", f"{name}{given}<<<"), ");", added, launch.index(">>>("))
-        self._source = source[:start] + template + head
-        self._launch = tuple(line for text in launch.splitlines() for line in _wrapped(text))
-        buffers = [(b, self._rename[b.name]) for b in kernel_buffers(self._first.emitted.kernel)]
-        outputs = [self._rename[b.name] for b in self._first.emitted.kernel.outputs]
-        is_step = self._first.emitted.kernel.steps is not None
+        parameters = (*function.parameters, *(Parameter("int", Name(one)) for one in added))
+        self._function = replace(function, parameters=parameters, template=template)
+        name = function.name.name
+        pointers = [rebuild(one, _brief_pointer) for one in (*arguments, *map(Name, added))]
+        threads, count = (
+            next((one for one in setup if isinstance(one, Declare) and one.name == "threads"), None),
+            "threads",
+        )
+        if threads is not None and isinstance(threads.value, Number):
+            count = threads.value.digits
+            setup = tuple(_inlined(one, int(count)) for one in setup if one is not threads)
+        self._host = HostLaunch(tuple(setup), f"{name}{given}", tuple(pointers), threads=count, stream="stream()")
+        buffers = [(b, self._rename[b.name]) for b in kernel_buffers(self._emitted.kernel)]
+        outputs = [self._rename[b.name] for b in self._emitted.kernel.outputs]
+        is_step = self._emitted.kernel.steps is not None
         read = [short for _, short in buffers if is_step or short not in outputs]
-        numbers = [one for one in self._numbers if re.search(rf"\b{one}\b", launch)]
         self._passed = [n for n in self._parameters.values() if n not in self._defined and n not in self._constants]
-        self._passed_numbers = numbers
+        self._passed_numbers = mentioned(self._numbers, (self._host.setup, self._host.arguments))
         listed = [f"const Tensor& {short}" for short in read]
-        listed += [*(f"int {one}" for one in self._passed), *(f"double {one}" for one in numbers)]
+        listed += [*(f"int {one}" for one in self._passed), *(f"double {one}" for one in self._passed_numbers)]
         kind, result = results_text(outputs)
         kind = "void" if is_step else kind
         self._name = f"launch_{name.removesuffix('_kernel')}"
@@ -373,15 +423,22 @@ class _Shared:
         opening += joined if len(opening + joined) < 110 else "\n    " + filled(listed)
         sizes = [f"{one} = {text}" for one, text in self._defined.items()]
         lines = [f"const int {filled(sizes)};"] if sizes else []
-        lines += [*self._launch, *[f"return {result};"] * (not is_step)]
+        lines += [*map(line_of, made), *self._host.lines, *[f"return {result};"] * (not is_step)]
         body = "".join(f"    {line}\n" for line in lines)
-        self.function = f"{template}{opening}) {{\n{body}}}\n"
+        head = f"template <{', '.join(template)}>\n" if template else ""
+        self.function = f"{head}{opening}) {{\n{body}}}\n"
 
     def kernel_of(self, member: int, original: Kernel) -> EmittedKernel:
         """The shared kernel, for what this launch of it computes."""
-        name = self._rename[self._first.emitted.kernel.name]
         emitted = self._members[member].emitted
-        return replace(emitted, kernel=replace(original, name=name), source=self._source, launch=self._launch)
+        return replace(
+            emitted,
+            kernel=replace(original, name=self._function.name.name),
+            helpers=self._helpers,
+            function=self._function,
+            host=self._host,
+            is_shared=True,
+        )
 
     def launch(self, member: int, original: Kernel) -> SharedLaunch:
         values = {name: values[member] for values, name in self._parameters.items()}
@@ -392,39 +449,51 @@ class _Shared:
         return SharedLaunch(f"{self._name}{given}", tensors, passed, outputs)
 
 
-def _wrapped(line: str) -> list[str]:
-    """A call on lines of at most about 110 characters."""
-    if len(line) <= 106 or "(" not in line:
-        return [line]
-    margin, words, lines = " " * (len(line) - len(line.lstrip())), line.split(", "), [""]
-    for word in words:
-        if lines[-1] and len(lines[-1]) + len(word) > 104:
-            lines.append(margin + "    ")
-        lines[-1] += word if not lines[-1].strip() else f", {word}"
-    return [text + "," * (number < len(lines) - 1) for number, text in enumerate(lines)]
+def _names(value: Expression) -> list[Name]:
+    """The names of an expression, in order."""
+    return [piece for piece in pieces(value) if isinstance(piece, Name)]
+
+
+def _bare(value: Expression) -> Expression:
+    return value.inner if isinstance(value, Group) else value
+
+
+def _without_step(node: Any) -> Expression | None:
+    """A place that a window of step 1 has, which others that share the kernel would multiply."""
+    is_step = isinstance(node, Binary) and node.sign == "*" and node.right == code(1) and isinstance(node.left, Name)
+    return node.left if is_step else None
+
+
+def _brief_pointer(node: Any) -> Expression | None:
+    is_pointer = isinstance(node, Method) and node.function == "data_ptr<float>"
+    return apply("data", node.value) if is_pointer else None
+
+
+def _inlined(statement: Statement, threads: int) -> Statement:
+    """The number of threads in place of its name; one less as one number."""
+
+    def change(node: Any) -> Expression | None:
+        match node:
+            case Binary(Binary(left, "+", Name("threads")), "-", Number("1")):
+                return Binary(rebuild(left, change), "+", code(threads - 1))
+            case Name("threads"):
+                return code(threads)
+        return None
+
+    return rebuild(statement, change)
 
 
 def _least_parts(buffer: Buffer) -> int:
     return 2 if re.search(r"_(mean|var|ih|hh)$|_\d+$", buffer.name) else 1
 
 
-def _inserted(text: str, before: str, items: Sequence[str], start: int = 0) -> str:
-    """The text with items added at the end of its first list that is followed by `before`."""
-    if not items:
-        return text
-    place = text.index(before, start)
-    line = len(text[:place].rpartition("\n")[2])
-    added = ", ".join(items)
-    gap = " " if line + len(added) < 108 else "\n    "
-    return f"{text[:place]},{gap}{added}{text[place:]}"
-
-
-def _quantities(emitted: EmittedKernel, rename: Mapping[str, str], first: _Text) -> dict[str, str]:
+def _quantities(emitted: EmittedKernel, rename: Mapping[str, str], first: _Form) -> dict[str, str]:
     """What is known to have a size, as text: axes by a word, and dimensions of the tensors that are read."""
-    printer = Printer({}, {})
+    printer = Printer()
     found: dict[str, str] = {}
 
-    def add(name: str, text: str) -> None:
+    def add(name: str, size: Expression) -> None:
+        text = str(size)
         if text.isalnum() or text.isidentifier():
             found.setdefault(name, text)
 

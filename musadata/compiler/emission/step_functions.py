@@ -2,15 +2,16 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from musadata.compiler.emission.cpp import Printer
-from musadata.compiler.emission.launch import EmittedKernel, allocation, results_text
+from musadata.compiler.emission.launch import EmittedKernel, allocation, line_of, results_text
 from musadata.compiler.emission.repeated_launches import Launch
 from musadata.compiler.emission.shared_kernels import SharedLaunch
 from musadata.compiler.ir.program import TIME_STEP
 from musadata.compiler.ir.scalar import Buffer, free_name
 
-STEP_NAME = Printer({}, {}).index(TIME_STEP)  # what kernels of a recurrent layer call the step
+STEP_NAME = Printer().index(TIME_STEP).text  # what kernels of a recurrent layer call the step
 
 
 class StepFunctions:
@@ -37,12 +38,12 @@ class StepFunctions:
         names = _short_names([*dict.fromkeys(given), *made])
         read = [buffer for buffer in dict.fromkeys(given) if buffer.alias is None]
         first = read[0]
-        lines = [_renamed(allocation(b, names[first], first.dtype), {b.name: names[b]}) for b in made]
+        lines = [line_of(allocation(replace(b, name=names[b]), names[first], first.dtype)) for b in made]
         before = {b: names[b.alias] for b in dict.fromkeys(given) if b.alias is not None}
         lines += [f"const auto {names[b]} = {text};  // as earlier steps leave it" for b, text in before.items()]
         steps = kernels[0].steps
         assert steps is not None
-        lines.append(f"for (int {STEP_NAME} = 0; {STEP_NAME} < {Printer({}, {}).index(steps.count)}; ++{STEP_NAME}) {{")
+        lines.append(f"for (int {STEP_NAME} = 0; {STEP_NAME} < {Printer().index(steps.count)}; ++{STEP_NAME}) {{")
         for _, launch in members:
             arguments = (*(names[buffer] for buffer in launch.tensors), *launch.values)
             lines += [f"    {line}" for line in Launch(launch.function, arguments, ()).text.splitlines()]
@@ -70,7 +71,3 @@ def _short_names(buffers: Sequence[Buffer]) -> dict[Buffer, str]:
             plain = re.sub(r"\d+", "", buffer.name)
         names[buffer] = free_name(names.values(), plain)
     return names
-
-
-def _renamed(text: str, names: Mapping[str, str]) -> str:
-    return re.sub(r"\w+", lambda match: names.get(match[0], match[0]), text)

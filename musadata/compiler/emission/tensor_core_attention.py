@@ -7,16 +7,36 @@ of 0.68).
 """
 
 from pathlib import Path
-from string import Template
 
-from musadata.compiler.emission.attention import BUSY_BLOCKS, Attention, AttentionTile
-from musadata.compiler.emission.cpp import C_TYPES, fragment_functions
-from musadata.compiler.emission.launch import EmittedKernel, finish
+from musadata.compiler.emission.attention import BUSY_BLOCKS, Attention, AttentionTile, Parts, Words, filled
+from musadata.compiler.emission.block import INDEX, UNROLL, decode_used
+from musadata.compiler.emission.cpp import C_TYPES, fragment_functions, number
+from musadata.compiler.emission.launch import EmittedKernel, constant, finish
 from musadata.compiler.emission.pointwise import stored
-from musadata.compiler.emission.statements import INDEX
 from musadata.compiler.emission.tensor_core_tiled import half_type_of
-from musadata.compiler.emission.tile_operands import Operand, alignment, element_text, load_functions
-from musadata.compiler.emission.tiled import decode_used
+from musadata.compiler.emission.tile_operands import Operand, alignments, element_of, load_functions, pointer_at
+from musadata.compiler.ir.code import (
+    BLOCK_Y,
+    THREAD_X,
+    Barrier,
+    Binary,
+    Blank,
+    Body,
+    Choice,
+    Declare,
+    Expression,
+    Group,
+    Guard,
+    Inserted,
+    Loop,
+    Name,
+    Run,
+    Unary,
+    apply,
+    code,
+    covering,
+    every,
+)
 from musadata.compiler.ir.index_formulas import Variable
 from musadata.compiler.ir.scalar import Attended, Scalar
 from musadata.compiler.ir.schedule import Schedule, Step, TensorCore
@@ -26,9 +46,7 @@ DEEPEST = 256  # elements of a query or key: whole lines of both are in shared m
 WARP_ROWS = 32  # queries of a warp
 _HELD_DEPTH = 64  # elements of a query: so many stay in registers, more would not fit beside the sums
 _PADDING = 8  # elements at the end of a line, so that eight lines begin in different banks
-_BODY = Template(
-    (Path(__file__).parent / "templates" / "tensor_core_attention.txt").read_text(encoding="utf-8").rstrip("\n")
-)
+_BODY = (Path(__file__).parent / "templates" / "tensor_core_attention.txt").read_text(encoding="utf-8")
 
 
 def half_type(kernel: Kernel) -> str:
@@ -57,8 +75,8 @@ def emit_tensor_core_attention(kernel: Kernel, schedule: Schedule) -> EmittedKer
     attention = _OnTensorCores(kernel, schedule)
     tile = attention.tile
     block, parts = attention.block, attention.parts()
-    block.lines = _BODY.substitute(attention.words(), **parts, **attention.held()).split("\n")
-    lines, padded = tile.rows + 2 * tile.keys, f"({attention.padded()} + {_PADDING})"
+    block.body = [filled(_BODY, {**attention.words(), **parts, **attention.held()})]
+    lines, padded = tile.rows + 2 * tile.keys, attention.padded() + _PADDING
     values = 2 * tile.keys * (tile.cols + _PADDING)
     return finish(
         kernel,
@@ -66,11 +84,13 @@ def emit_tensor_core_attention(kernel: Kernel, schedule: Schedule) -> EmittedKer
         block,
         attention.setup(tile.rows),
         threads=(tile.rows,),
-        helpers=load_functions(attention.moved, copied=True)
-        + fragment_functions(attention.dtype, "load", "load_transposed", "multiply", "pack", "power_of_two"),
+        helpers=[
+            *load_functions(attention.moved, copied=True),
+            *fragment_functions(attention.dtype, "load", "load_transposed", "multiply", "pack", "power_of_two"),
+        ],
         bounds=tile.rows,
         aligned=attention.aligned(),
-        shared=f"({lines} * {padded} + {values}) * sizeof({C_TYPES[attention.dtype]})",
+        shared=(code(lines) * Group(padded) + values) * apply("sizeof", C_TYPES[attention.dtype]),
     )
 
 
@@ -84,52 +104,52 @@ class _OnTensorCores(Attention):
         self.counters |= {name: self.block.fresh(name) for name in ("m", "part", "current")}
         self.moved: list[Operand] = []  # those that move in vectors
 
-    def padded(self) -> str:
+    def padded(self) -> Expression:
         """How many elements the tiles have of a query or key."""
         depth = self.depth.extent
-        text = self.block.index(depth)
-        return str(-(-depth.constant // 16) * 16) if depth.constant else f"({text} + 15) / 16 * 16"
+        whole = code(-(-depth.constant // 16) * 16) if depth.constant else None
+        return whole or covering(self.block.index(depth), 16) * 16
 
-    def aligned(self) -> str:
+    def aligned(self) -> Expression | None:
         """The condition for the kernel whose rows move in vectors, and are as long as usual."""
-        tests = alignment(self.block, self.moved, host=True)
-        return f"{tests} && {self.padded()} == {self.usual}" if tests and not self.depth.extent.constant else tests
+        tests = alignments(self.block, self.moved, host=True)
+        if not tests:
+            return None
+        return every(*tests) if self.depth.extent.constant else every(*tests, self.padded().equals(self.usual))
 
-    def held(self) -> dict[str, str]:
+    def held(self) -> dict[str, str | Inserted]:
         """The statements that bring queries to registers: once, if that many elements fit; and how many do."""
-        k, part, is_constant = self.counters["k"], self.counters["part"], bool(self.depth.extent.constant)
+        k, part, is_constant = Name(self.counters["k"]), self.counters["part"], bool(self.depth.extent.constant)
         fits = self.usual <= _HELD_DEPTH and (is_constant or bool(self.aligned()))
-        again = f"load_queries({part}, {k});"
-        lines = [
-            "    __pipeline_wait_prior(0);  // the queries have arrived",
-            "    __syncthreads();",
-            "    #pragma unroll",
-            f"    for (int {k} = 0; {k} < padded_depth; {k} += 16) load_queries({k} / 16, {k});",
-        ]
+        again, aligned = Run(apply("load_queries", part, k)), Name("aligned")
+        one = Run(apply("load_queries", k / 16, k))
+        loop = Loop(INDEX, ((k, code(0)),), k < "padded_depth", code(16), (one,), UNROLL, short=True)
+        wait = Run(apply("__pipeline_wait_prior", 0), "the queries have arrived")
+        first: Body = (wait, Barrier(), loop)
+        place: Expression = k / 16
+        later: Body = ()
         if not fits:
-            lines, place = [], "0"
-        elif is_constant:
-            again, place = "", f"{k} / 16"
-        else:
-            lines = ["    if (aligned) {", *(f"    {line}" for line in lines), "    }"]
-            again, place = f"if (!aligned) {again}", f"aligned ? {k} / 16 : 0"
-        inside = [f"const int {part} = {place};", *([again] if again else [])]
+            first, later, place = (), (again,), code(0)
+        elif not is_constant:
+            first, later = (Guard(aligned, first),), (Guard(Unary("!", aligned), (again,), short=True),)
+            place = Choice(aligned, place, code(0))
+        own = Declare(INDEX, ((Name(part), place),))
         return {
             "held": str(self.usual // 16 if fits else 1),
-            "load_held": "\n".join([*lines, ""] if lines else []),
-            "load_part": "\n".join(" " * 12 + line for line in inside),
+            "load_held": Inserted((*first, Blank()), 1),
+            "load_part": Inserted((own, *later), 3),
         }
 
-    def words(self) -> dict[str, str]:
+    def words(self) -> Words:
         """Names, types and numbers."""
         tile, names = self.tile, self.names()
-        inside = f"(is_whole || {self.key.name} < {names['key_count']})"
-        visible = f"{self.row} < {self.row_count} && {inside}" if self.value.score.loads else inside[1:-1]
+        inside: Expression = Binary(Name("is_whole"), "||", Name(self.key.name) < self.block.index(self.key.extent))
+        visible = every(Name(self.row) < self.row_count, Group(inside)) if self.value.score.loads else inside
         sizes = {"rows": tile.rows, "keys": tile.keys, "cols": tile.cols, "value_length": tile.cols + _PADDING}
         sizes |= {"key_parts": tile.keys // 8, "col_parts": tile.cols // 8}
         padded = self.padded()
         if self.moved and not self.depth.extent.constant:
-            padded = f"aligned ? {self.usual} : {padded}"
+            padded = Choice(Name("aligned"), code(self.usual), padded)
         return {
             **names,
             "padded_depth": padded,
@@ -138,24 +158,31 @@ class _OnTensorCores(Attention):
             "visible": visible,
         }
 
-    def parts(self) -> dict[str, str]:
+    def parts(self) -> Parts:
         """The statements that depend on what is attended to."""
         row, col, value = (self.row, self.rows), (self.col, self.cols), self.value
-        score = "own_scores[{r} / 2][{i}][{r} % 2 * 2 + {c}]".format(**self.counters)
+        i, r, c = (Name(self.counters[name]) for name in "irc")
+        score = Name("own_scores")[r / 2][i][r % 2 * 2 + c]
         self.write_positions()
         self.hoist_score()
         key = (self.key.name, (self.key,))
-        at = f"{self.place} * line_length + {self.depth.name}"
+        own, length, filled = Name(self.place) * "line_length", Name("line_length"), Name("filled")
+        positions, depth = Inserted((*self.block.body, *self.own_places()), 1), Name(self.depth.name)
+        key_at = filled * self.tile.keys * length + own + depth
+        values = Name("value_tile")[filled][self.place]
         return {
-            "positions": "\n".join(self.block.lines),
-            "query": self._fetched(1, "left", value.query, row, f"query_tile[{at}]"),
-            "key": self._fetched(
-                2, "right", value.key, key, f"key_tile[filled * {self.tile.keys} * line_length + {at}]"
-            ),
-            "element": self._fetched(2, "right", value.element, key, f"value_tile[filled][{self.place}]", col),
+            "positions": positions,
+            "query": self._fetched(1, "left", value.query, row, Name("query_tile")[own + depth]),
+            "key": self._fetched(2, "right", value.key, key, Name("key_tile")[key_at]),
+            "element": self._fetched(2, "right", value.element, key, values, col),
             "score": self.assigned(value.score, row, rename={"score": score}, depth=6),
-            "store": self.lines(5, {self.stage.local: "result"}, self.write_stores, row, col),
+            "store": self.statements(5, {self.stage.local: Name("result")}, self.write_stores, row, col),
         }
+
+    def own_places(self) -> Body:
+        """Where a warp's queries are in a tile."""
+        places = (Name("lane"), THREAD_X % 32), (Name("warp_row"), THREAD_X / WARP_ROWS * WARP_ROWS)
+        return constant("first_col", BLOCK_Y * self.tile.cols), Declare(INDEX, places)
 
     def _fetched(
         self,
@@ -163,9 +190,9 @@ class _OnTensorCores(Attention):
         side: str,
         value: Scalar,
         line: tuple[str, tuple[Variable, ...]],
-        target: str,
+        target: Expression,
         col: tuple[str, tuple[Variable, ...]] | None = None,
-    ) -> str:
+    ) -> Inserted:
         """The loops that bring a tile; its lines go along the depth, or along the columns `col`."""
         along = line if col is None else col
         operand = Operand(
@@ -174,9 +201,9 @@ class _OnTensorCores(Attention):
         is_moved = operand.base is not None and operand.along_depth == (col is None)
         if is_moved:
             self.moved.append(operand)
-        return self.lines(depth, {}, lambda: self._write_fetch(operand, line, target, col, 8 if is_moved else 1))
+        return self.statements(depth, {}, lambda: self._write_fetch(operand, line, target, col, 8 if is_moved else 1))
 
-    def _counted(self, name: str) -> tuple[str, str]:
+    def _counted(self, name: str) -> tuple[str, Expression]:
         """A position and how many there are."""
         known = {self.row: self.row_count, self.col: self.col_count}
         return name, known.get(name) or self.block.index((self.key if name == self.key.name else self.depth).extent)
@@ -185,7 +212,7 @@ class _OnTensorCores(Attention):
         self,
         operand: Operand,
         line: tuple[str, tuple[Variable, ...]],
-        target: str,
+        target: Expression,
         col: tuple[str, tuple[Variable, ...]] | None,
         group: int,
     ) -> None:
@@ -193,33 +220,24 @@ class _OnTensorCores(Attention):
         step, count = self._counted(col[0] if col else self.depth.name)
         lines = self.tile.rows if operand.side == "left" else self.tile.keys
         first = "first_row" if operand.side == "left" else "first_key"
-        many = f" * {group}" if group > 1 else ""
-        width = str(self.tile.cols) if col else "padded_depth"
-        kind = C_TYPES[self.dtype]
-        element = f"{target}[{counter}]" if col else target
-        number, beside = self.counters["i"], self.threads // 8  # lines that threads bring at a time
-        with block.unrolled(number, lines // beside):
-            block.write(f"const {INDEX} {place} = threadIdx.x / 8 + {number} * {beside};")
-            block.write(f"const {INDEX} {line[0]} = {first} + {place};")
-            with block.scope(
-                f"for ({INDEX} {counter} = threadIdx.x % 8{many}; {counter} < {width}; {counter} += {8 * group})"
-            ):
+        own, width = THREAD_X % 8, code(self.tile.cols if col else "padded_depth")
+        element = target[counter] if col else target
+        part, beside = self.counters["i"], self.threads // 8  # lines that threads bring at a time
+        with block.unrolled(part, lines // beside):
+            block.declare(place, THREAD_X / 8 + Name(part) * beside)
+            block.declare(line[0], Name(first) + place)
+            with block.loop(counter, own * group if group > 1 else own, width, 8 * group):
                 if col:
-                    block.write(f"const {INDEX} {step} = first_col + {counter};")
-                head = len(block.lines)
+                    block.declare(step, Name("first_col") + counter)
+                head = len(block.body)
+                inside = Name(line[0]) < self._counted(line[0])[1]
                 if group > 1:
-                    self._write_copy(operand, element, line[0], step, count)
+                    block.declare("left", Choice(inside, count - step, code(0)))
+                    block.variable(f"{C_TYPES[self.dtype]}*", "to", Unary("&", element))
+                    block.run("copy_eight", "to", pointer_at(block, operand, Name(step)), "left", "aligned")
                 else:
-                    block.write(f"{kind} value = {stored('0.0f', self.dtype)};")
-                    with block.scope(f"if ({line[0]} < {self._counted(line[0])[1]} && {step} < {count})"):
-                        block.write(f"value = {element_text(block, operand)};")
-                    block.write(f"{element} = value;")
+                    block.variable(C_TYPES[self.dtype], "value", stored(number(0, "float32"), self.dtype))
+                    with block.when(every(inside, Name(step) < count)):
+                        block.assign("value", element_of(block, operand))
+                    block.assign(element, "value")
                 decode_used(block, head, line, *([col] if col else []))
-
-    def _write_copy(self, operand: Operand, element: str, line: str, step: str, count: str) -> None:
-        assert operand.base is not None
-        block = self.block
-        block.write(f"const {INDEX} left = {line} < {self._counted(line)[1]} ? {count} - {step} : 0;")
-        base = f" + {block.index(operand.base)}" if operand.base.terms else ""
-        block.write(f"{C_TYPES[self.dtype]}* to = &{element};")
-        block.write(f"copy_eight(to, {operand.buffer}{base} + {step}, left, aligned);")

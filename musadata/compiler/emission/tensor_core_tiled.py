@@ -7,18 +7,20 @@ pass through shared memory, 16 rows at a time, so that a thread has eight neighb
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from musadata.compiler.emission.cpp import C_TYPES, STORE_EIGHT, SWIZZLE, fragment_functions
-from musadata.compiler.emission.launch import EmittedKernel, count_text, finish
+from musadata.compiler.emission.block import UNROLL, Block, decode_used
+from musadata.compiler.emission.cpp import C_TYPES, STORE_EIGHT, SWIZZLE, fragment_functions, total
+from musadata.compiler.emission.launch import EmittedKernel, count_of, finish
 from musadata.compiler.emission.pointwise import write_store
-from musadata.compiler.emission.statements import INDEX, Block
 from musadata.compiler.emission.tile_operands import (
     STAGES,
     BlockTile,
     Operand,
     alignment,
+    alignments,
     flat_name,
     load_functions,
     own_names,
+    pointer_at,
     read_operand,
     stored_operand,
     write_fetch,
@@ -27,7 +29,6 @@ from musadata.compiler.emission.tile_operands import (
 )
 from musadata.compiler.emission.tiled import (
     along_x,
-    decode_used,
     longest_first,
     partition,
     results,
@@ -36,6 +37,7 @@ from musadata.compiler.emission.tiled import (
     write_phases,
     write_results,
 )
+from musadata.compiler.ir.code import THREAD_X, Braces, Expression, Name, apply, every, product
 from musadata.compiler.ir.scalar import Added, Choose, Load, Scalar
 from musadata.compiler.ir.schedule import Prefetch, Schedule, Stage, Step, TensorCore, Tile
 from musadata.compiler.lowering.fusion import Kernel, Store
@@ -120,22 +122,27 @@ class _OnTensorCores:
         shared = self._write_tiles()
         beside = along_x(block, self.stage, self.batch)
         row_block, col_block = longest_first(whole, beside)
-        block.paste("tensor_core_positions", tile=tile, row_block=row_block, col_block=col_block)
+        block.declare("first_row", row_block * tile.rows)
+        block.declare("first_col", col_block * tile.cols)
+        across, warp = tile.cols // tile.warp_cols, Name("warp")
+        block.declare_all(warp=THREAD_X / 32, lane=THREAD_X % 32)
+        block.declare("warp_row", warp / across * tile.warp_rows)
+        block.declare("warp_col", warp % across * tile.warp_cols)
         write_places(block, tile, operands)
         write_batch(block, self.batch, beside)
         write_phases(block, self.stage)
         down, across = tile.fragments
-        block.write(f"float sums[{down}][{across}][4] = {{}};")
+        block.array("float", "sums", down, across, 4, value=Braces())
         depth = write_depth(block, self.kernel, (tile.rows, tile.cols))
-        block.write()
+        block.blank()
         write_fetch(block, tile, operands, depth, self._place)
-        block.write()
+        block.blank()
         block.paste("tensor_core_load", tile=tile, fragments=self._fragments())
         block.paste("tensor_core_loop", tile=tile, depth=depth, last=STAGES - 1, side=_SIDE)
-        block.write()
+        block.blank()
         vectors = self._write_results()
         functions = load_functions(operands, copied=True)
-        functions += STORE_EIGHT.format(T=C_TYPES[self.dtype]) if vectors else ""
+        functions += [STORE_EIGHT.format(T=C_TYPES[self.dtype])] if vectors else []
         loads = ("load" if operand.along_depth else "load_transposed" for operand in operands)
         return finish(
             self.kernel,
@@ -143,35 +150,35 @@ class _OnTensorCores:
             block,
             write_grid(block, tile, operands, self.batch, self.stage, whole.rows_first),
             threads=(tile.threads,),
-            helpers=SWIZZLE + functions + fragment_functions(self.dtype, *dict.fromkeys(loads), "multiply"),
+            helpers=[SWIZZLE, *functions, *fragment_functions(self.dtype, *dict.fromkeys(loads), "multiply")],
             bounds=tile.threads,
             aligned=alignment(block, operands, host=True),
             shared=shared,
         )
 
-    def _write_tiles(self) -> str:
+    def _write_tiles(self) -> Expression:
         """Shared memory, and its bytes."""
-        block, kind, start, sizes = self.block, C_TYPES[self.dtype], "tiles", []
-        block.write(f"extern __shared__ __align__(16) {kind} tiles[];  // {STAGES} slices of both operands")
+        block, kind, start = self.block, C_TYPES[self.dtype], [("+", Name("tiles"))]
+        note = f"{STAGES} slices of both operands"
+        block.array(kind, "tiles", "", prefix="extern __shared__ __align__(16) ", note=note)
+        sizes: list[tuple[str, Expression]] = []
         for operand in self.operands:
             lines, length = self._layout(operand)
-            pointer = f"(*)[{lines}][{length}]"
-            place = f"reinterpret_cast<{kind} {pointer}>({start})"
-            block.write(f"{kind} (*{operand.side}_tile)[{lines}][{length}] = {place};")
-            sizes.append(f"{STAGES} * {lines} * {length}")
-            start += f" + {sizes[-1]}"
-        return f"({' + '.join(sizes)}) * sizeof({kind})"
+            place = apply(f"reinterpret_cast<{kind} (*)[{lines}][{length}]>", total([*start, *sizes]))
+            block.array(kind, f"(*{operand.side}_tile)", lines, length, value=place)
+            sizes.append(("+", product(STAGES, lines, length)))
+        return total(sizes) * apply("sizeof", kind)
 
     def _layout(self, operand: Operand) -> tuple[int, int]:
         """Lines of an operand's tile, and their length: as neighbours lie in memory."""
         extent = operand.extent(self.tile)
         return (extent, self.tile.depth) if operand.along_depth else (self.tile.depth, extent)
 
-    def _place(self, operand: Operand, slice_number: str) -> str:
+    def _place(self, operand: Operand, slice_number: Expression) -> Expression:
         """A thread's element i of a slice in shared memory."""
         k, line = operand.place(self.tile)
         outer, inner = (line, k) if operand.along_depth else (k, line)
-        return f"{operand.side}_tile[{slice_number}][{outer}][swizzle({outer}, {inner})]"
+        return Name(f"{operand.side}_tile")[slice_number][outer][apply("swizzle", outer, inner)]
 
     def _fragments(self) -> list[dict[str, object]]:
         """How the fragments of each operand are loaded."""
@@ -194,60 +201,62 @@ class _OnTensorCores:
         row, col = flat_name("left", self.rows), flat_name("right", self.cols)
         vectors = self._vectors()
         length = tile.warp_cols + _PADDING
-        block.write(f"float (*results)[{_SIDE}][{length}] = reinterpret_cast<float (*)[{_SIDE}][{length}]>(tiles);")
+        place = apply(f"reinterpret_cast<float (*)[{_SIDE}][{length}]>", "tiles")
+        block.array("float", "(*results)", _SIDE, length, value=place)
         if vectors:
-            tests = alignment(block, list(vectors.values())).split(" && ")
-            block.write(f"bool whole = {tests[0]};  // eight elements can be stored at once")
-            for test in tests[1:]:
-                block.write(f"whole = whole && {test};")
+            first, *tests = alignments(block, list(vectors.values()))
+            block.variable("bool", "whole", first, note="eight elements can be stored at once")
+            for test in tests:
+                block.assign("whole", every(Name("whole"), test))
         with block.unrolled("i", tile.fragments[0]):
             block.paste("tensor_core_sums", tile=tile)
             for axes, name in ((self.rows, row), (self.cols, col)):
                 block.name_flat(axes, name)
             self._write_lines(row, col, vectors)
-            block.write("__syncwarp();  // before the next rows take their place")
+            block.barrier("before the next rows take their place", "__syncwarp")
         return bool(vectors)
 
     def _write_lines(self, row: str, col: str, vectors: dict[int, Operand]) -> None:
         """What a warp's threads store of 16 rows."""
         block, width, own = self.block, self.tile.warp_cols, 8 if vectors else 1
-        count, place = count_text(block, self.cols), f"results[warp][at / {width}]"
-        first = "first" if vectors else col
-        block.printer.rename = {self.stage.local: "sum"}
-        block.write("#pragma unroll")
-        lanes = f"lane * {own}" if vectors else "lane"
-        with block.scope(f"for (int at = {lanes}; at < {_SIDE * width}; at += {32 * own})"):
-            block.write(f"const {INDEX} {row} = first_row + warp_row + i * {_SIDE} + at / {width};")
-            block.write(f"const {INDEX} {first} = first_col + warp_col + at % {width};")
-            with block.scope(f"if ({row} < {count_text(block, self.rows)} && {first} < {count})"):
-                head = len(block.lines)
+        count, at, lane = count_of(block, self.cols), Name("at"), Name("lane")
+        place = Name("results")["warp"][at / width]
+        first = Name("first" if vectors else col)
+        block.printer.rename = {self.stage.local: Name("sum")}
+        lanes = lane * own if vectors else lane
+        with block.loop("at", lanes, _SIDE * width, 32 * own, unroll=UNROLL):
+            block.declare(row, Name("first_row") + "warp_row" + Name("i") * _SIDE + at / width)
+            block.declare(first.name, Name("first_col") + "warp_col" + at % width)
+            with block.when(every(Name(row) < count_of(block, self.rows), first < count)):
+                head = len(block.body)
                 if vectors:
                     self._write_eight(row, col, vectors, place, count)
                 else:
-                    block.write(f"const float sum = {place}[at % {width}];")
-                    inner = len(block.lines)
+                    block.declare("sum", place[at % width], "float")
+                    inner = len(block.body)
                     write_results(block, self.kernel)
                     decode_used(block, inner, (col, self.cols))
                 decode_used(block, head, (row, self.rows))
 
-    def _write_eight(self, row: str, col: str, vectors: dict[int, Operand], place: str, count: str) -> None:
+    def _write_eight(
+        self, row: str, col: str, vectors: dict[int, Operand], place: Expression, count: Expression
+    ) -> None:
         """Eight neighbours of a row: results that can be stored in vectors are, the others one by one."""
         block, kind, stores = self.block, C_TYPES[self.dtype], results(self.kernel)
         names = {number: block.fresh(f"{stores[number].buffer.name}_part") for number in vectors}
         for name in names.values():
-            block.write(f"__align__(16) {kind} {name}[8];")
+            block.array(kind, name, 8, prefix="__align__(16) ")
         with block.unrolled("j", 8):
-            block.write(f"const {INDEX} {col} = first + j;")
-            with block.scope(f"if ({col} < {count})"):
-                block.write(f"const float sum = {place}[at % {self.tile.warp_cols} + j];")
-                inner = len(block.lines)
+            block.declare(col, Name("first") + "j")
+            with block.when(Name(col) < count):
+                block.declare("sum", place[Name("at") % self.tile.warp_cols + "j"], "float")
+                inner = len(block.body)
                 for number, store in enumerate(stores):
-                    write_store(block, store, f"{names[number]}[j]" if number in names else "")
+                    write_store(block, store, Name(names[number])["j"] if number in names else None)
                 decode_used(block, inner, (col, self.cols))
         for number, operand in vectors.items():
-            assert operand.base is not None
-            base = f"{block.index(operand.base)} + " if operand.base.terms else ""
-            block.write(f"store_eight({operand.buffer} + {base}first, {names[number]}, {count} - first, whole);")
+            first = Name("first")
+            block.run("store_eight", pointer_at(block, operand, first), names[number], count - first, "whole")
 
     def _vectors(self) -> dict[int, Operand]:
         """The results that can be stored in vectors, by their numbers."""

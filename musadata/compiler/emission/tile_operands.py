@@ -11,11 +11,28 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
-from musadata.compiler.emission.cpp import C_TYPES, COPY_EIGHT, LOADS
-from musadata.compiler.emission.launch import count_text
+from musadata.compiler.emission.block import INDEX, Block, decode_used
+from musadata.compiler.emission.cpp import C_TYPES, COPY_EIGHT, LOADS, number, total
+from musadata.compiler.emission.launch import constant, count_of, sides
 from musadata.compiler.emission.pointwise import stored
-from musadata.compiler.emission.statements import INDEX, Block
-from musadata.compiler.emission.tiled import BUSY_BLOCKS, decode_used, grid, tile_count
+from musadata.compiler.emission.tiled import BUSY_BLOCKS, grid
+from musadata.compiler.ir.code import (
+    THREAD_X,
+    Body,
+    Choice,
+    Expression,
+    Group,
+    Lambda,
+    Method,
+    Name,
+    Parameter,
+    Statement,
+    Unary,
+    apply,
+    code,
+    covering,
+    every,
+)
 from musadata.compiler.ir.index_formulas import (
     ZERO,
     Index,
@@ -91,7 +108,7 @@ class Operand:
     axes: tuple[Variable, ...]
     inner: tuple[Variable, ...]
     axis: str
-    count: str
+    count: Expression
 
     @cached_property
     def along_depth(self) -> bool:
@@ -142,14 +159,15 @@ class Operand:
         """Elements, or vectors, that each thread brings."""
         return self.extent(tile) * tile.depth // tile.threads // self.group
 
-    def place(self, tile: BlockTile) -> tuple[str, str]:
+    def place(self, tile: BlockTile) -> tuple[Expression, Expression]:
         """Where in the tile a thread's element i is: (depth, row or column)."""
-        lines = tile.threads // self.width(tile)
-        step = "" if self.steps(tile) == 1 else " + i" if lines == 1 else f" + i * {lines}"
-        k = f"{self.side}_k"
+        lines, k, line = tile.threads // self.width(tile), Name(f"{self.side}_k"), Name(self.line)
+        step = None if self.steps(tile) == 1 else Name("i") if lines == 1 else Name("i") * lines
         if lines == 1 and not self.along_depth:
-            return step.removeprefix(" + ") or "0", self.line
-        return (k, self.line + step) if self.along_depth else (k + step, self.line)
+            return step or code(0), line
+        if step is None:
+            return k, line
+        return (k, line + step) if self.along_depth else (k + step, line)
 
 
 def _strides(offset: Index, many: int) -> list[Index] | None:
@@ -194,7 +212,7 @@ def read_operand(block: Block, stage: Reduce, side: str, axes: tuple[Variable, .
     """One side. Where a thread brings the same row or column of every slice, its axes are known before the first."""
     assert stage.contraction is not None
     value = stage.contraction.left if side == "left" else stage.contraction.right
-    name, count = flat_name(side, axes), count_text(block, axes)
+    name, count = flat_name(side, axes), count_of(block, axes)
     operand = Operand(side, dtype, value(stage.index, stage.loops), axes, stage.axes, name, count)
     if operand.along_depth:
         return operand
@@ -207,29 +225,37 @@ def read_operand(block: Block, stage: Reduce, side: str, axes: tuple[Variable, .
 def write_places(block: Block, tile: BlockTile, operands: Sequence[Operand]) -> None:
     """Where in the tiles a thread's elements are."""
     for operand in operands:
-        k, width = f"{operand.side}_k", operand.width(tile)
-        many = f" * {operand.group}" if operand.group > 1 else ""
+        k, width, group = f"{operand.side}_k", operand.width(tile), operand.group
         if width == tile.threads and not operand.along_depth:
-            block.write(f"const {INDEX} {operand.line} = threadIdx.x{many};")
+            block.declare(operand.line, THREAD_X * group if group > 1 else THREAD_X)
             continue
         inner, outer = (k, operand.line) if operand.along_depth else (operand.line, k)
-        block.write(f"const {INDEX} {inner} = threadIdx.x % {width}{many}, {outer} = threadIdx.x / {width};")
+        first = THREAD_X % width
+        block.declare_all(**{inner: first * group if group > 1 else first, outer: THREAD_X / width})
 
 
-def alignment(block: Block, operands: Sequence[Operand], *, host: bool = False) -> str:
-    """The condition under which all rows of these operands start at multiples of 16 bytes and are that long; "" if none
-    moves in vectors."""
-    tests: dict[str, None] = {}
+def alignments(block: Block, operands: Sequence[Operand], *, host: bool = False) -> list[Expression]:
+    """The conditions under which all rows of these operands start at multiples of 16 bytes and are that long; none if
+    none moves in vectors."""
+    tests: dict[Expression, None] = {}
     moved = [operand for operand in operands if operand.base is not None]
     for operand in moved:
         assert operand.base is not None
         strides = [*(_strides(operand.base, operand.group) or []), *_lengths(operand)]
         for stride in strides:
-            text = block.index(stride)
-            tests[f"{text if stride.atom else f'({text})'} % {operand.group} == 0"] = None
-    data = ".data_ptr()" if host else ""
-    tests |= dict.fromkeys(f"reinterpret_cast<size_t>({operand.buffer}{data}) % 16 == 0" for operand in moved)
-    return " && ".join(tests)
+            length = block.index(stride)
+            tests[((length if stride.atom else Group(length)) % operand.group).equals(0)] = None
+    for operand in moved:
+        pointer = Name(operand.buffer)
+        start = apply("reinterpret_cast<size_t>", Method(pointer, "data_ptr") if host else pointer)
+        tests[(start % 16).equals(0)] = None
+    return list(tests)
+
+
+def alignment(block: Block, operands: Sequence[Operand], *, host: bool = False) -> Expression | None:
+    """All of these conditions as one."""
+    tests = alignments(block, operands, host=host)
+    return every(*tests) if tests else None
 
 
 def _lengths(operand: Operand) -> list[Index]:
@@ -246,51 +272,55 @@ def write_slices(
     block: Block,
     tile: BlockTile,
     operands: Sequence[Operand],
-    depth: str,
+    depth: Expression,
     multiply: Callable[[], None],
     put_away: Callable[[Operand], None],
 ) -> None:
     """The loop over the slices: fetch the next, multiply the current one, put the next away."""
     for operand in operands:
         kind = VECTORS[operand.dtype][0] if operand.group > 1 else C_TYPES[operand.dtype]
-        block.write(f"{kind} {operand.side}_next[{operand.steps(tile)}];")
+        block.array(kind, f"{operand.side}_next", operand.steps(tile))
+    start, following = Name("start"), Name("next") < depth
     with (
         _fixed_lines(block, operands),
-        block.scope(f"for ({INDEX} start = -{tile.depth}, current = 1; start < {depth}; start += {tile.depth})"),
+        block.go("start", -tile.depth, start < depth, tile.depth, beside={"current": code(1)}),
     ):
-        block.write(f"const {INDEX} next = start + {tile.depth};")
-        with block.scope(f"if (next < {depth})"):
+        block.declare("next", start + tile.depth)
+        with block.when(following):
             for operand in operands:
-                _fetch(block, tile, operand, depth, f"{operand.side}_next[i]")
-        with block.scope("if (start >= 0)"):
+                _fetch(block, tile, operand, depth, Name(f"{operand.side}_next")["i"])
+        with block.when(start >= 0):
             multiply()
-        with block.scope(f"if (next < {depth})"):
+        with block.when(following):
             for operand in operands:
                 with block.unrolled("i", operand.steps(tile)):
                     put_away(operand)
-        block.write("__syncthreads();  // the next slice is complete, and nobody reads the last one any more")
-        block.write("current ^= 1;")
+        block.barrier("the next slice is complete, and nobody reads the last one any more")
+        block.assign("current", 1, "^=")
 
 
 def write_fetch(
-    block: Block, tile: BlockTile, operands: Sequence[Operand], depth: str, target: Callable[[Operand, str], str]
+    block: Block,
+    tile: BlockTile,
+    operands: Sequence[Operand],
+    depth: Expression,
+    target: Callable[[Operand, Expression], Expression],
 ) -> None:
     """The function that copies a slice of both operands into shared memory, asynchronously where they move in vectors,
     and its first calls: all slices but one that shared memory holds are on their way. `target` is the place of a
     thread's element i in a slice."""
-    with _fixed_lines(block, operands):
-        block.write(
-            f"const auto fetch = [&]({INDEX} next, {INDEX} filled) {{  // the slice at next; past the end zeros"
-        )
-        block.depth += 1
+    with _fixed_lines(block, operands), block.scope(_fetching):
         for operand in operands:
-            _fetch(block, tile, operand, depth, target(operand, "filled"), copied=True)
-        block.write("__pipeline_commit();")
-        block.depth -= 1
-        block.write("};")
-    block.write()
+            _fetch(block, tile, operand, depth, target(operand, Name("filled")), copied=True)
+        block.run("__pipeline_commit")
+    block.blank()
     for ahead in range(STAGES - 1):
-        block.write(f"fetch({ahead * tile.depth}, {ahead});")
+        block.run("fetch", ahead * tile.depth, ahead)
+
+
+def _fetching(body: Body) -> Statement:
+    parameters = (Parameter(INDEX, Name("next")), Parameter(INDEX, Name("filled")))
+    return Lambda(Name("fetch"), parameters, body, "the slice at next; past the end zeros")
 
 
 @contextmanager
@@ -298,61 +328,68 @@ def _fixed_lines(block: Block, operands: Sequence[Operand]) -> Iterator[None]:
     """Before the loop inside: the rows or columns that stay a thread's own in all slices."""
     fixed = [operand for operand in operands if not operand.along_depth]
     for operand in fixed:
-        block.write(f"const {INDEX} {operand.axis} = {operand.first} + {operand.line};")
+        block.declare(operand.axis, Name(operand.first) + operand.line)
         block.name_flat(operand.axes, operand.axis)
-    head = len(block.lines)
+    head = len(block.body)
     yield
     decode_used(block, head, *((operand.axis, operand.axes) for operand in fixed))
 
 
-def _fetch(block: Block, tile: BlockTile, operand: Operand, depth: str, target: str, *, copied: bool = False) -> None:
+def _fetch(
+    block: Block, tile: BlockTile, operand: Operand, depth: Expression, target: Expression, *, copied: bool = False
+) -> None:
     """Bring a thread's elements of the next slice to `target`; outside of the operand they are 0."""
     position = operand.inner[0].name if len(operand.inner) == 1 else "k"
     k, line = operand.place(tile)
     changing = [(position, operand.inner)]
     with block.unrolled("i", operand.steps(tile)):
         if operand.along_depth:
-            block.write(f"const {INDEX} {operand.axis} = {operand.first} + {line};")
+            block.declare(operand.axis, total([("+", Name(operand.first)), ("+", line)]))
             changing.insert(0, (operand.axis, operand.axes))
-        block.write(f"const {INDEX} {position} = next + {k};")
+        block.declare(position, total([("+", Name("next")), ("+", k)]))
         for name, axes in changing:
             block.name_flat(axes, name)
         if operand.group > 1:
-            head = len(block.lines)
+            head = len(block.body)
             vector = _vector(block, operand, position, depth)
-            load = LOADS[operand.dtype][0]
             if copied:
-                block.write(f"{C_TYPES[operand.dtype]}* to = &{target};")
-            block.write(f"copy_eight(to, {vector});" if copied else f"{target} = {load}({vector});")
+                block.variable(f"{C_TYPES[operand.dtype]}*", "to", Unary("&", target))
+                block.run("copy_eight", "to", *vector)
+            else:
+                block.assign(target, apply(LOADS[operand.dtype][0], *vector))
             decode_used(block, head, *changing)
             return
-        block.write(f"{target} = {stored('0.0f', operand.dtype)};")
-        with block.scope(f"if ({operand.axis} < {operand.count} && {position} < {depth})"):
-            head = len(block.lines)
-            block.write(f"{target} = {element_text(block, operand)};")
+        block.assign(target, stored(number(0, "float32"), operand.dtype))
+        with block.when(every(Name(operand.axis) < operand.count, Name(position) < depth)):
+            head = len(block.body)
+            block.assign(target, element_of(block, operand))
             decode_used(block, head, *changing)
 
 
-def element_text(block: Block, operand: Operand) -> str:
+def element_of(block: Block, operand: Operand) -> Expression:
     """One element; it is not converted if memory holds it in the tile's type."""
     value = operand.value
     if isinstance(value, Load) and not value.children and value.buffer.dtype == operand.dtype != "float32":
-        return f"{value.buffer.name}[{block.printer.offset(value.buffer, value.index)}]"
+        return Name(value.buffer.name)[block.printer.offset(value.buffer, value.index)]
     return stored(block.value(value), operand.dtype)
 
 
-def _vector(block: Block, operand: Operand, position: str, depth: str) -> str:
+def _vector(block: Block, operand: Operand, position: str, depth: Expression) -> tuple[Expression, ...]:
     """The arguments of a function that loads a vector: its place, how many elements of the row are left there, which is
     worked out first, and `aligned`."""
     assert operand.base is not None
-    inside, (end, at) = (
-        (f"{operand.axis} < {operand.count}", (depth, position))
-        if operand.along_depth
-        else (f"{position} < {depth}", (operand.count, operand.axis))
-    )
-    base = f" + {block.index(operand.base)}" if operand.base != ZERO else ""
-    block.write(f"const {INDEX} rest = {inside} ? {end} - {at} : 0;")
-    return f"{operand.buffer}{base} + {at}, rest, aligned"
+    axis, step = Name(operand.axis), Name(position)
+    inside, end, at = axis < operand.count, depth, step
+    if not operand.along_depth:
+        inside, end, at = step < depth, operand.count, axis
+    block.declare("rest", Choice(inside, end - at, code(0)))
+    return pointer_at(block, operand, at), Name("rest"), Name("aligned")
+
+
+def pointer_at(block: Block, operand: Operand, at: Expression) -> Expression:
+    """Where a vector of an operand begins: so far along the direction in which it is contiguous."""
+    assert operand.base is not None
+    return total([("+", Name(operand.buffer)), *block.printer.terms(operand.base), ("+", at)])
 
 
 def stored_operand(
@@ -360,15 +397,15 @@ def stored_operand(
 ) -> Operand | None:
     """A result of the type as an operand whose vectors go along the columns; None if it cannot be stored in vectors."""
     value = Load(buffer.dtype, buffer, index)
-    operand = Operand("right", dtype, value, cols, (), flat_name("right", cols), count_text(block, cols))
+    operand = Operand("right", dtype, value, cols, (), flat_name("right", cols), count_of(block, cols))
     return operand if operand.base is not None else None
 
 
-def load_functions(operands: Sequence[Operand], *, copied: bool = False) -> str:
+def load_functions(operands: Sequence[Operand], *, copied: bool = False) -> list[str]:
     """The source of the functions that load, or copy, vectors of these operands."""
     used = list(dict.fromkeys(operand.dtype for operand in operands if operand.group > 1))
     copies = [COPY_EIGHT.format(T=C_TYPES[dtype]) for dtype in used] if copied else []
-    return "".join([*(LOADS[dtype][1] for dtype in used), *copies])
+    return [*(LOADS[dtype][1] for dtype in used), *copies]
 
 
 def write_grid(
@@ -378,9 +415,9 @@ def write_grid(
     batch: tuple[Variable, ...],
     stage: Reduce,
     rows_first: bool,
-) -> tuple[str, ...]:
+) -> Body:
     """The launch of a block for each tile; the more of them along x: rows, if they are first."""
     left, right = operands
-    counts = tile_count(left.count, tile.rows), tile_count(right.count, tile.cols)
-    blocks = grid(block, batch, stage, *counts, "blockIdx.x" if rows_first else "blockIdx.y")
-    return (f"const int threads = {tile.threads};", f"const dim3 blocks({', '.join(blocks)});")
+    counts = covering(left.count, tile.rows), covering(right.count, tile.cols)
+    blocks = grid(block, batch, stage, *counts, rows_first)
+    return constant("threads", tile.threads), sides("blocks", *blocks)

@@ -1,13 +1,32 @@
 """Matrix products, and convolutions written as such, in shared-memory tiles."""
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
-from musadata.compiler.emission.cpp import C_TYPES, number_text
-from musadata.compiler.emission.launch import EmittedKernel, count_text, finish
+from musadata.compiler.emission.block import UNROLL, Block, decode, decode_used
+from musadata.compiler.emission.cpp import C_TYPES, number
+from musadata.compiler.emission.launch import EmittedKernel, count_of, finish, sides
 from musadata.compiler.emission.pointwise import write_store
-from musadata.compiler.emission.statements import INDEX, Block, decode
+from musadata.compiler.ir.code import (
+    ATOM,
+    BLOCK_X,
+    BLOCK_Y,
+    BLOCK_Z,
+    THREAD_X,
+    THREAD_Y,
+    Assign,
+    Binary,
+    Braces,
+    Choice,
+    Expression,
+    Group,
+    Loop,
+    Name,
+    bracketed,
+    code,
+    covering,
+    every,
+)
 from musadata.compiler.ir.index_formulas import (
     ZERO,
     Index,
@@ -27,6 +46,7 @@ from musadata.compiler.lowering.shared_axes import dealt
 TILE = 16
 BUSY_BLOCKS = 128  # with fewer tiles most of a GPU is idle
 SMALL_TILE = 8
+Place = tuple[Expression, Expression]  # in a tile
 _MOST_SHARED = 8  # results of a thread; with more, too few threads wait for memory
 
 
@@ -51,13 +71,13 @@ def partition(kernel: Kernel) -> tuple[tuple[Variable, ...], tuple[Variable, ...
     return found  # type: ignore[return-value]
 
 
-def depth_of(block: Block, stage: Reduce) -> str:
+def depth_of(block: Block, stage: Reduce) -> Expression:
     """The number of steps along the inner axes, by a name if it depends on the point."""
     depth = product(axis.extent for axis in stage.axes)
     return block.name_formula(depth, "count") if depth.variables else block.index(depth)
 
 
-def write_depth(block: Block, kernel: Kernel, tile: tuple[int, int]) -> str:
+def write_depth(block: Block, kernel: Kernel, tile: tuple[int, int]) -> Expression:
     """The number of steps, which is 0 for a tile of (rows, columns) on the side of a diagonal that a kernel sets to 0:
     a triangle of a product takes half of its work."""
     stage, parts = kernel.reductions[0], partition(kernel)
@@ -74,10 +94,10 @@ def write_depth(block: Block, kernel: Kernel, tile: tuple[int, int]) -> str:
     firsts = {row: Variable("first_row", row.extent), col: Variable("first_col", col.extent)}
     last = tile[bool(downward.variables)] - 1
     lower, upper = (rename_variables(side, firsts) for side in (lower, upper + last))
-    inside = f"{block.index(lower)} <= {block.index(upper)}"
     name = block.fresh("steps")
-    block.write(f"const {INDEX} {name} = {inside} ? {depth} : 0;  // a tile beyond the diagonal is 0")
-    return name
+    steps = Choice(block.index(lower) <= block.index(upper), depth, code(0))
+    block.declare(name, steps, note="a tile beyond the diagonal is 0")
+    return Name(name)
 
 
 def _edges(value: Scalar, local: str) -> Iterator[tuple[Index, Index] | None]:
@@ -145,66 +165,68 @@ class _Tiles:
         """Bring tiles of both operands, multiply them, and store what is made of the sums."""
         block, side, kind = self.block, self.side, C_TYPES[self.stage.dtype]
         padding = 32 // side if self.crossed else 0  # threads of a warp, which write columns, reach different banks
-        block.write(f"__shared__ {kind} left_tile[{self.high}][{side}];")
-        block.write(f"__shared__ {kind} right_tile[{side}][{self.wide + padding}];")
-        self._write_positions(f"{self.row_block} * {self.high}", f"{self.col_block} * {self.wide}")
+        block.shared(kind, "left_tile", self.high, side)
+        block.shared(kind, "right_tile", side, self.wide + padding)
+        self._write_positions(self.row_block * self.high, self.col_block * self.wide)
         write_batch(block, self.batch, along_x(block, self.stage, self.batch))
         write_phases(block, self.stage)
-        rows, cols = count_text(block, self.rows), count_text(block, self.cols)
+        rows, cols = count_of(block, self.rows), count_of(block, self.cols)
         block.name_flat(self.rows, self.row)
         block.name_flat(self.cols, self.col)
-        head = len(block.lines)
-        block.write()
+        head = len(block.body)
+        block.blank()
         total = self._write_sums(kind)
         depth = depth_of(block, self.stage)
-        with block.scope(f"for ({INDEX} start = 0; start < {depth}; start += {side})"):
+        with block.loop("start", 0, depth, side):
             self._load(rows, cols, depth)
-            block.write("__syncthreads();")
+            block.barrier()
             self._multiply(kind, total)
-            block.write("__syncthreads();  // before the tiles are overwritten")
-        block.write()
+            block.barrier("before the tiles are overwritten")
+        block.blank()
         block.printer.rename = {self.stage.local: total}
-        with self._each_result(), block.scope(f"if ({self.row} < {rows} && {self.col} < {cols})"):
+        with self._each_result(), block.when(every(Name(self.row) < rows, Name(self.col) < cols)):
             write_results(block, self.kernel)
         decode_used(block, head, (self.row, self.rows), (self.col, self.cols))
-        counts = tile_count(rows, self.high), tile_count(cols, self.wide)
-        blocks = grid(block, self.batch, self.stage, *counts, self.row_block)
-        setup = (f"const dim3 threads({side}, {side});", f"const dim3 blocks({', '.join(blocks)});")
+        counts = covering(rows, self.high), covering(cols, self.wide)
+        blocks = grid(block, self.batch, self.stage, *counts, self.schedule.get(Tile).rows_first)
+        setup = (sides("threads", side, side), sides("blocks", *blocks))
         return finish(self.kernel, self.schedule, block, setup, threads=(side, side))
 
-    def _write_positions(self, row_first: str, col_first: str) -> None:
+    def _write_positions(self, row_first: Expression, col_first: Expression) -> None:
         block = self.block
-        block.write(f"const {INDEX} {self.row} = {row_first} + threadIdx.y;")
-        block.write(f"const {INDEX} {self.col} = {col_first} + threadIdx.x;")
+        block.declare(self.row, row_first + THREAD_Y)
+        block.declare(self.col, col_first + THREAD_X)
         self.loaded_col = block.fresh(f"loaded_{self.col}") if self.crossed else self.col
         if self.crossed:
-            loaded = f"const {INDEX} {self.loaded_col} = {col_first} + threadIdx.y;"
-            block.write(f"{loaded}  // whose neighbours lie along k")
+            block.declare(self.loaded_col, col_first + THREAD_Y, note="whose neighbours lie along k")
 
-    def _write_sums(self, kind: str) -> str:
+    def _write_sums(self, kind: str) -> Expression:
         """Declare what a thread's sums are in, and say how one is called."""
         taken = {buffer.name for buffer in (*self.kernel.inputs, *self.kernel.outputs)}
         local = "accumulator" if "accumulator" not in taken else "accumulated"
-        self.block.write(f"{kind} {local} = {number_text(0, self.stage.dtype)};")
-        return local
+        self.block.variable(kind, local, number(0, self.stage.dtype))
+        return Name(local)
 
-    def _load(self, rows: str, cols: str, depth: str) -> None:
+    def _load(self, rows: Expression, cols: Expression, depth: Expression) -> None:
         """Bring the elements of both tiles that are a thread's own."""
-        self._load_left(("threadIdx.y", "threadIdx.x"), rows, depth)
-        across = ("threadIdx.x", "threadIdx.y") if self.crossed else ("threadIdx.y", "threadIdx.x")
+        self._load_left((THREAD_Y, THREAD_X), rows, depth)
+        across = (THREAD_X, THREAD_Y) if self.crossed else (THREAD_Y, THREAD_X)
         self._load_right(across, cols, depth, self.loaded_col)
 
-    def _load_left(self, place: tuple[str, str], rows: str, depth: str) -> None:
-        _load_tile(self.block, "left_tile", place, self.left, self.stage, f"{self.row} < {rows}", depth)
+    def _load_left(self, place: Place, rows: Expression, depth: Expression) -> None:
+        _load_tile(self.block, "left_tile", place, self.left, self.stage, Name(self.row) < rows, depth)
 
-    def _load_right(self, place: tuple[str, str], cols: str, depth: str, column: str) -> None:
+    def _load_right(self, place: Place, cols: Expression, depth: Expression, column: str) -> None:
         """`column` is the name of the column that is loaded."""
-        self.block.printer.rename = {self.col: column} if column != self.col else None
-        _load_tile(self.block, "right_tile", place, self.right, self.stage, f"{column} < {cols}", depth)
+        self.block.printer.rename = {self.col: Name(column)} if column != self.col else None
+        _load_tile(self.block, "right_tile", place, self.right, self.stage, Name(column) < cols, depth)
         self.block.printer.rename = None
 
-    def _multiply(self, kind: str, total: str) -> None:
-        self.block.paste("tile_products", side=self.side, total=total)
+    def _multiply(self, kind: str, total: Expression) -> None:
+        """Add up the products of the tiles."""
+        block, k = self.block, Name("k")
+        with block.loop("k", 0, self.side, kind="int", unroll=UNROLL):
+            block.assign(total, Name("left_tile")[THREAD_Y][k] * Name("right_tile")[k][THREAD_X], "+=")
 
     @contextmanager
     def _each_result(self) -> Iterator[None]:
@@ -221,50 +243,56 @@ class _LongTiles(_Tiles):
         super().__init__(kernel, schedule)
         self.many, self.by_rows = schedule.get(Split).amount, self.high > self.wide
 
-    def _write_positions(self, row_first: str, col_first: str) -> None:
+    def _write_positions(self, row_first: Expression, col_first: Expression) -> None:
         block = self.block
-        block.write(f"const {INDEX} first = {row_first if self.by_rows else col_first};")
+        block.declare("first", row_first if self.by_rows else col_first)
         if self.by_rows:
-            block.write(f"const {INDEX} {self.col} = {col_first} + threadIdx.x;")
+            block.declare(self.col, col_first + THREAD_X)
         else:
-            block.write(f"const {INDEX} {self.row} = {row_first} + threadIdx.y;")
+            block.declare(self.row, row_first + THREAD_Y)
 
-    def _write_sums(self, kind: str) -> str:
-        self.block.write(f"{kind} accumulators[{self.many}] = {{}};")
-        return "accumulators[i]"
+    def _write_sums(self, kind: str) -> Expression:
+        self.block.array(kind, "accumulators", self.many, value=Braces())
+        return Name("accumulators")["i"]
 
     @contextmanager
     def _each_result(self) -> Iterator[None]:
-        with self._each(*((self.row, "threadIdx.y") if self.by_rows else (self.col, "threadIdx.x"))):
+        with self._each(*((self.row, THREAD_Y) if self.by_rows else (self.col, THREAD_X))):
             yield
 
     @contextmanager
-    def _each(self, name: str, place: str) -> Iterator[None]:
+    def _each(self, name: str, place: Expression) -> Iterator[None]:
         """A loop over the results of a thread on the side that has several."""
         with self.block.unrolled("i", self.many):
-            self.block.write(f"const {INDEX} {name} = first + {place} + i * {TILE};")
+            self.block.declare(name, Name("first") + place + Name("i") * TILE)
             yield
 
-    def _load(self, rows: str, cols: str, depth: str) -> None:
-        block, y, x = self.block, "threadIdx.y", "threadIdx.x"
+    def _load(self, rows: Expression, cols: Expression, depth: Expression) -> None:
+        block, y, x, step = self.block, THREAD_Y, THREAD_X, Name("i") * TILE
         along, across = (x, y) if self.crossed else (y, x)  # of the right tile; neighbours in memory lie along x
         if not self.by_rows:
             self._load_left((y, x), rows, depth)
             with self._each(self.col, across):
-                self._load_right((along, f"{across} + i * {TILE}"), cols, depth, self.col)
+                self._load_right((along, across + step), cols, depth, self.col)
             return
         with self._each(self.row, y):
-            self._load_left((f"{y} + i * {TILE}", x), rows, depth)
+            self._load_left((y + step, x), rows, depth)
         loaded = self.col
         if self.crossed:
             loaded = block.fresh(f"loaded_{self.col}")
-            block.write(f"const {INDEX} {loaded} = {self.col} - {x} + {y};  // whose neighbours lie along k")
+            block.declare(loaded, Name(self.col) - x + y, note="whose neighbours lie along k")
         self._load_right((along, across), cols, depth, loaded)
 
-    def _multiply(self, kind: str, total: str) -> None:
-        own = "left_tile[threadIdx.y + i * {}][k]" if self.by_rows else "right_tile[k][threadIdx.x + i * {}]"
-        words = {"kind": kind, "total": total, "step": own.format(TILE), "many": self.many, "by_rows": self.by_rows}
-        self.block.paste("long_tile_products", side=TILE, **words)
+    def _multiply(self, kind: str, total: Expression) -> None:
+        block, k, step = self.block, Name("k"), Name("i") * TILE
+        own, other = Name("left_tile")[THREAD_Y + step][k], Name("right_tile")[k][THREAD_X]
+        if not self.by_rows:
+            own, other = Name("right_tile")[k][THREAD_X + step], Name("left_tile")[THREAD_Y][k]
+        with block.loop("k", 0, TILE, kind="int", unroll=UNROLL):
+            block.declare("factor", other, kind)  # the same for all of a thread's results
+            added = Assign(total, "+=", Name("factor") * own)
+            one = ((Name("i"), code(0)),)
+            block.add(Loop("int", one, Name("i") < self.many, None, (added,), UNROLL, short=True))
 
 
 def write_results(block: Block, kernel: Kernel) -> None:
@@ -281,29 +309,31 @@ def results(kernel: Kernel) -> list[Store]:
     return [*own, *kernel.stores]
 
 
-def longest_first(tile: Tile, shared: str = "") -> tuple[str, str]:
+def longest_first(tile: Tile, shared: Expression | None = None) -> tuple[Expression, Expression]:
     """The blocks of rows and of columns: the more of them along x, since only a grid's x has more than 65,535. There,
     `shared` blocks lie side by side that have the same rows and columns."""
-    along_x = f"blockIdx.x / {shared}" if shared else "blockIdx.x"
-    return (along_x, "blockIdx.y") if tile.rows_first else ("blockIdx.y", along_x)
+    along_x = BLOCK_X / shared if shared else BLOCK_X
+    return (along_x, BLOCK_Y) if tile.rows_first else (BLOCK_Y, along_x)
 
 
-def along_x(block: Block, stage: Reduce, batch: tuple[Variable, ...]) -> str:
+def along_x(block: Block, stage: Reduce, batch: tuple[Variable, ...]) -> Expression | None:
     """How many blocks lie side by side along x that differ by their phase or group alone: phases read the same places
-    and store next to each other, so they meet in the cache. "" where the batch goes along z."""
-    text = count_text(block, batch) if stage.contraction is not None and stage.contraction.shared else ""
-    return text if text.isalnum() or not text else f"({text})"
+    and store next to each other, so they meet in the cache. None where the batch goes along z."""
+    is_shared = stage.contraction is not None and stage.contraction.shared
+    return bracketed(count_of(block, batch), ATOM) if is_shared else None
 
 
-def write_batch(block: Block, batch: tuple[Variable, ...], shared: str = "") -> None:
+def write_batch(block: Block, batch: tuple[Variable, ...], shared: Expression | None = None) -> None:
     """The batch axes from the grid's third dimension, or from the first if blocks that share a tile lie along it."""
-    number = f"blockIdx.x % {shared}" if shared else "blockIdx.z"
+    number = BLOCK_X % shared if shared else BLOCK_Z
     if len(batch) == 1:
-        block.write(f"const {INDEX} {batch[0].name} = {number};")
+        block.declare(batch[0].name, number)
     elif batch:
+        flat = BLOCK_Z.name
         if shared:
-            block.write(f"const {INDEX} {(number := block.fresh('phase'))} = blockIdx.x % {shared};")
-        decode(block, number, batch, frozenset(batch))
+            flat = block.fresh("phase")
+            block.declare(flat, number)
+        decode(block, flat, batch, frozenset(batch))
 
 
 def write_phases(block: Block, stage: Reduce) -> None:
@@ -324,14 +354,19 @@ def write_phases(block: Block, stage: Reduce) -> None:
 
 
 def grid(
-    block: Block, batch: tuple[Variable, ...], stage: Reduce, rows: str, cols: str, row_block: str
-) -> tuple[str, ...]:
+    block: Block,
+    batch: tuple[Variable, ...],
+    stage: Reduce,
+    rows: Expression,
+    cols: Expression,
+    rows_first: bool,
+) -> tuple[Expression, ...]:
     """The extents of a grid with so many tiles of rows and columns."""
     shared = along_x(block, stage, batch)
-    blocks = (cols, rows) if row_block == "blockIdx.y" else (rows, cols)
+    blocks = (rows, cols) if rows_first else (cols, rows)
     if shared:
-        return f"{shared} * {blocks[0] if blocks[0].isalnum() else f'({blocks[0]})'}", blocks[1]
-    return (*blocks, count_text(block, batch)) if batch else blocks
+        return shared * bracketed(blocks[0], ATOM), blocks[1]
+    return (*blocks, count_of(block, batch)) if batch else blocks
 
 
 @contextmanager
@@ -339,25 +374,9 @@ def when_inside(block: Block, stage: Reduce) -> Iterator[None]:
     """What is stored only where a point is inside of the result: the last places of some phases are not."""
     shared, extents = (stage.contraction.shared, stage.contraction.extents) if stage.contraction else ((), ())
     tests = [t for at, extent in zip(stage.index, extents, strict=False) if shared for t in within(at, extent)]
-    condition = " && ".join(f"{block.index(t.left)} {t.relation} {block.index(t.right)}" for t in tests)
-    with block.scope(f"if ({condition})") if tests else nullcontext():
+    conditions = [Binary(block.index(t.left), t.relation, block.index(t.right)) for t in tests]
+    with block.when(every(*conditions)) if tests else nullcontext():
         yield
-
-
-def tile_count(extent: str, tile: int) -> str:
-    """How many tiles cover an extent, as the host writes it."""
-    return str(-(-int(extent) // tile)) if extent.isdigit() else f"({extent} + {tile - 1}) / {tile}"
-
-
-def decode_used(block: Block, place: int, *parts: tuple[str, tuple[Variable, ...]]) -> None:
-    """Before the lines from `place` on, compute the axes from their flat positions that those lines use by name."""
-    body = block.lines[place:]
-    text = "\n".join(body)
-    del block.lines[place:]
-    for flat, axes in parts:
-        if len(axes) > 1:
-            decode(block, flat, axes, frozenset(v for v in axes if re.search(rf"\b{v.name}\b", text)))
-    block.lines += body
 
 
 def _runs_along(value: Scalar, axes: Sequence[Variable]) -> bool:
@@ -368,34 +387,35 @@ def _runs_along(value: Scalar, axes: Sequence[Variable]) -> bool:
 
 
 def _load_tile(
-    block: Block, tile: str, place: tuple[str, str], value: Scalar, stage: Reduce, inside: str, depth: str
+    block: Block,
+    tile: str,
+    place: Place,
+    value: Scalar,
+    stage: Reduce,
+    inside: Expression,
+    depth: Expression,
 ) -> None:
     """Each thread brings one element of an operand, or 0 outside of it, to `place` in the tile: of the left one
     the second index goes along the sum, of the right one the first."""
     along = place[1] if tile == "left_tile" else place[0]
-    position = f"start + {along}"
-    zero = number_text(0, stage.dtype)
+    position, target = Name("start") + along, Name(tile)[place[0]][place[1]]
+    zero = number(0, stage.dtype)
+    condition = every(inside, position < depth)
     single = len(stage.axes) == 1
     if single and isinstance(value, Load) and not value.children:  # a loaded index must be read inside of the bounds
-        rename = {stage.axes[0].name: position}
-        block.printer.rename = {**(block.printer.rename or {}), **_bracketed(value, stage.axes[0], rename)}
-        text = block.value(value)
-        block.printer.rename = {k: v for k, v in block.printer.rename.items() if k != stage.axes[0].name}
-        block.write(f"{tile}[{place[0]}][{place[1]}] =")
-        block.write(f"    ({inside} && {position} < {depth}) ? {text} : {zero};")
+        axis = stage.axes[0]
+        is_last = value.index[-1] == of(axis)  # and so not part of a product
+        block.printer.rename = {**(block.printer.rename or {}), axis.name: position if is_last else Group(position)}
+        element = block.value(value)
+        block.printer.rename = {k: v for k, v in block.printer.rename.items() if k != axis.name}
+        block.assign(target, Choice(Group(condition), element, zero), apart=True)
         return
     loaded = block.fresh("loaded")
     flat = stage.axes[0].name if single else "k"
-    block.write(f"{C_TYPES[stage.dtype]} {loaded} = {zero};")
-    with block.scope(f"if ({inside} && {position} < {depth})"):
-        block.write(f"const {INDEX} {flat} = {position};")
+    block.variable(C_TYPES[stage.dtype], loaded, zero)
+    with block.when(condition):
+        block.declare(flat, position)
         if not single:
             decode(block, flat, stage.axes, value.variables & frozenset(stage.axes))
-        block.write(f"{loaded} = {block.value(value)};")
-    block.write(f"{tile}[{place[0]}][{place[1]}] = {loaded};")
-
-
-def _bracketed(value: Load, axis: Variable, rename: dict[str, str]) -> dict[str, str]:
-    """The position in brackets, unless it is the last index and so not part of a product."""
-    last = value.index[-1] == of(axis)
-    return rename if last else {axis.name: f"({rename[axis.name]})"}
+        block.assign(loaded, block.value(value))
+    block.assign(target, loaded)

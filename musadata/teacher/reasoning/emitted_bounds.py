@@ -7,6 +7,7 @@ from math import prod
 from musadata.compiler.emission.pointwise import THREADS
 from musadata.compiler.emission.rowwise import identity
 from musadata.compiler.emission.tiled import partition
+from musadata.compiler.ir.code import Loop
 from musadata.compiler.ir.index_formulas import Variable
 from musadata.compiler.ir.schedule import Bind
 from musadata.compiler.lowering.fusion import PARTS_AXIS
@@ -47,8 +48,8 @@ def bound_results(facts: KernelFacts) -> str:
     each = way.threads[0] if columns else way.block // way.team
     guard = f"`if ({way.guard}) return;`" if way.guard else "`column < total`" if columns else ""
     if way.schedule.strides:
-        ends = next((text.split("; ")[1] for text in way.places() if text.startswith("for")), "")
-        guard = f"`{ends}`" if ends else "its condition"
+        loops = (one.statement for one in way.places if isinstance(one.statement, Loop))
+        guard = next((f"`{loop.condition}`" for loop in loops), "its condition")
     return bound_points(total, other, out, each, guard, "warps" if way.team > 1 else "threads", way.schedule.strides)
 
 

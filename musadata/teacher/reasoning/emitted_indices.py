@@ -40,7 +40,7 @@ def map_kernels(kernels: Sequence[KernelFacts], strides: Set[int]) -> dict[str, 
 def describe_sizes(kernels: Sequence[KernelFacts]) -> str:
     """The named sizes that the formulas use, in both sets of shapes."""
     texts = [access.text for facts in kernels for access in (*facts.reads, *facts.writes)]
-    lines = [part for facts in kernels for part in (*facts.coordinates(), *facts.way.places(), *facts.way.steps())]
+    lines = [part for facts in kernels for part in _lines(facts)]
     text = " ".join([*texts, *lines])
     words = set("".join(sign if sign.isalnum() or sign == "_" else " " for sign in text).split())
     first, other = kernels[0].sizes, kernels[0].other
@@ -50,6 +50,10 @@ def describe_sizes(kernels: Sequence[KernelFacts]) -> str:
         return ""
     sizes, others = join([f"`{name}` is {first[name]}" for name in used]), join(changed) if changed else ""
     return say("named_sizes" if changed else "fixed_sizes", sizes=sizes, others=others)
+
+
+def _lines(facts: KernelFacts) -> list[str]:
+    return [*facts.coordinates(), *(place.text for place in facts.way.places), *facts.way.steps()]
 
 
 def _points(facts: KernelFacts) -> str:

@@ -3,6 +3,8 @@
 from math import prod
 
 from musadata.compiler.emission.rowwise import WARP
+from musadata.compiler.ir.code import walk
+from musadata.compiler.ir.printing import has_brackets
 from musadata.compiler.ir.schedule import Combine
 from musadata.compiler.lowering.fusion import Reduce
 from musadata.teacher.reasoning.kernel_facts import LONGEST_PLACE, KernelFacts
@@ -22,18 +24,19 @@ def deal_threads(facts: KernelFacts) -> list[str]:
 def _launched(facts: KernelFacts) -> str:
     """How many blocks there are, and the lines by which a thread finds its place. What the accesses say is not among
     them."""
-    way, read = facts.way, "".join(access.text for access in facts.reads if len(access.text) <= LONGEST_PLACE)
-    lines = [text for text in way.places() if "_offset = " not in text]
-    found = [text for text in lines if "(" not in text or text.partition(" = ")[2] not in read]
-    places = [f"`{text}`" for text in found[:_MOST_PLACES]]
+    way = facts.way
+    read = [part for access in facts.reads if len(access.text) <= LONGEST_PLACE for part in walk(access.element)]
+    new = [one for one in way.places if not (has_brackets(one.value) and one.value in read)]
+    found = [one for one in new if not one.name.endswith("_offset")]
+    places = [f"`{one.text}`" for one in found[:_MOST_PLACES]]
     if way.schedule.strides:
         loop = say("grid_loop", head=places[0]) if places else ""
         rest = f", with {join(places[1:])}" if places[1:] else ""
         return f"{say('launched_loop', threads=product_text(way.threads))}{loop}{rest}"
-    if way.launches is None:
+    if way.grids is None:
         launched = say("launched_in_blocks", threads=_sides(way.threads))
     else:
-        first, second = (f"`<<<{_sides(launch.blocks)}, {_sides(way.threads)}>>>`" for launch in way.launches)
+        first, second = (f"`<<<{_sides(grid)}, {_sides(way.threads)}>>>`" for grid in way.grids)
         launched = say("launched", launch=first, other=f" ({second} with the second set of shapes)" * (first != second))
     fours = say("four_each") if way.fours and not way.schedule.strides else ""
     return f"{launched}{say('found_places', places=join(places)) if places else ''}{fours}"

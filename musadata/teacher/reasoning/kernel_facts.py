@@ -1,6 +1,5 @@
 """What the words about an emitted kernel are made of: its points, steps, places in memory and traffic, as figures."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,6 +7,7 @@ from math import prod
 
 from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.emission.cpp import Printer, reshaped
+from musadata.compiler.ir.code import Element, Expression, Listed, Name, apply, code, rebuild
 from musadata.compiler.ir.index_formulas import Index, Opaque, Operation, Variable, divide, of, product
 from musadata.compiler.ir.scalar import Added, Buffer, Choose, Compare, Load, Scalar
 from musadata.compiler.lowering.fusion import PARTS_AXIS, Kernel, Stage, Store
@@ -24,11 +24,16 @@ FLAT = "i"
 
 @dataclass(frozen=True)
 class Access:
-    """An element that a kernel reads or writes at one point of its loops."""
+    """An element that a kernel reads or writes at one point of its loops; `element` is as the kernel has it."""
 
     buffer: Buffer
     index: tuple[Index, ...]
-    text: str  # as the kernel has it: `x[row * cols + col]`
+    element: Element
+
+    @cached_property
+    def text(self) -> str:
+        """`x[row * cols + col]`"""
+        return str(self.element)
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ class KernelFacts:
 
     @cached_property
     def printer(self) -> Printer:
-        return Printer({}, {}, (self.kernel.axes, FLAT) if self.is_flat else None)
+        return Printer(flat=(self.kernel.axes, Name(FLAT)) if self.is_flat else None)
 
     def points(self, sizes: Mapping[str, int]) -> int:
         """How many points the kernel has, each the work of one thread, warp or block."""
@@ -127,24 +132,31 @@ class KernelFacts:
         return found
 
     def _access(self, buffer: Buffer, index: tuple[Index, ...]) -> Access:
-        position = self._position(buffer, index)
-        for other, fact in self.known.items():  # those that are loaded to know the position
-            position = re.sub(rf"\b{re.escape(other.name)}\[", f"{fact.name}[", position)
-        return Access(buffer, index, f"{self.name_of(buffer)}[{position}]")
+        names = {other.name: fact.name for other, fact in self.known.items()}
+
+        def known(node: object) -> Element | None:
+            """What is loaded to know the position, by the trace's name."""
+            if isinstance(node, Element) and isinstance(node.array, Name) and node.array.name in names:
+                return Element(Name(names[node.array.name]), rebuild(node.place, known))
+            return None
+
+        return Access(buffer, index, Element(Name(self.name_of(buffer)), rebuild(self._position(buffer, index), known)))
 
     def element(self, access: Access) -> str:
         """The element of an access in coordinates: `pad[n, c, h, w]`."""
-        places = [pair_text(position) or self.printer.index(position) for position in access.index]
-        return f"{self.name_of(access.buffer)}[{', '.join(places) or '0'}]"
+        return f"{self.name_of(access.buffer)}[{self._coordinates(access.index)}]"
+
+    def _coordinates(self, index: tuple[Index, ...]) -> Expression:
+        return Listed(tuple(_pair(one) or self.printer.index(one) for one in index) or (code(0),))
 
     def name_of(self, buffer: Buffer) -> str:
         return self.known[buffer].name if buffer in self.known else buffer.name
 
-    def _position(self, buffer: Buffer, index: tuple[Index, ...]) -> str:
+    def _position(self, buffer: Buffer, index: tuple[Index, ...]) -> Expression:
         """The flat index, where it is that of the element or simpler than the coordinates; else these."""
         if (self.is_flat and self.printer.is_flat(buffer, index)) or reshaped(buffer, index) is not None:
             return self.printer.offset(buffer, index)
-        return ", ".join(pair_text(position) or self.printer.index(position) for position in index) or "0"
+        return self._coordinates(index)
 
     def coordinates_of(self, access: Access) -> tuple[int, ...] | None:
         """The element that an access goes to at the middle of all loops; None if something loaded decides that."""
@@ -232,14 +244,14 @@ class KernelFacts:
                     continue
                 if holds_everywhere(node.condition, (self.sizes, self.other)):
                     continue
-                condition = self.printer.scalar(node.condition)
+                condition = str(self.printer.scalar(node.condition))
                 before = found.get(condition)
                 name = self.name_of(stage.buffer) if isinstance(stage, Store) else stage.local
                 stages = (*(before.stages if before else ()), name)
                 texts = {self._access(load.buffer, load.index).text for load in loads}
                 found[condition] = Guard(
                     condition,
-                    self.printer.scalar(node.no),
+                    str(self.printer.scalar(node.no)),
                     self._guarded(node.condition, loads),
                     tuple(dict.fromkeys(stages)),
                     not texts.isdisjoint(self._loaded_without(condition)),
@@ -266,7 +278,9 @@ class KernelFacts:
             seen.add(id(node))
             if isinstance(node, Load):
                 loaded.add(self._access(node.buffer, node.index).text)
-            spared = node.yes if isinstance(node, Choose) and self.printer.scalar(node.condition) == condition else None
+            spared = (
+                node.yes if isinstance(node, Choose) and str(self.printer.scalar(node.condition)) == condition else None
+            )
             stack.extend(child for child in node.children if child is not spared)
         return loaded
 
@@ -290,16 +304,16 @@ def pair_of(index: Index) -> tuple[Variable, Variable] | None:
     return next((pair for pair in pairs if index == of(pair[0]) * pair[1].extent + of(pair[1])), None)
 
 
-def pair_text(index: Index) -> str:
+def _pair(index: Index) -> Expression | None:
     pair = pair_of(index)
-    return f"({pair[0].name}, {pair[1].name})" if pair else ""
+    return apply("", *(axis.name for axis in pair)) if pair else None
 
 
 def facts_of(candidate: Candidate, calls: Sequence[Call], first: Trace, second: Trace) -> list[KernelFacts]:
     """The facts of each kernel of an answer."""
     sizes, other = _sizes_in(candidate, first), _sizes_in(candidate, second)
     known = _known_tensors(candidate, calls, first, sizes)
-    ways = ways_of(candidate, (first, sizes), (second, other))
+    ways = ways_of(candidate, sizes, other)
     return [KernelFacts(way.emitted.kernel, sizes, other, known, way) for way in ways]
 
 

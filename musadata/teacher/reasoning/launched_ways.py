@@ -1,31 +1,68 @@
-"""The schedule in which the answer launches a kernel, with its grid at the sizes of a trace and its own index lines."""
+"""How the answer launches a kernel: its schedule, its grid at two sets of sizes, and how a thread finds its place."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
 from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.emission.launch import EmittedKernel
-from musadata.compiler.ir.schedule import Schedule, Split, Vectorise
-from musadata.records import Trace
-from musadata.teacher.claims.launches import Launch, find_launches
+from musadata.compiler.ir.code import (
+    Body,
+    Declare,
+    Element,
+    Expression,
+    Guard,
+    Inserted,
+    Jump,
+    Lambda,
+    Loop,
+    Name,
+    Statement,
+    Template,
+    names_of,
+    of_kind,
+    walk,
+)
+from musadata.compiler.ir.printing import head_of, text_of
+from musadata.compiler.ir.schedule import Schedule, Split, Stage, Vectorise
 
-_HELD = re.compile(r"float \w+_row\w*\[(\d+)\];")
-_BODY = re.compile(r"__global__ void [^{]*\) \{\n(.*?)\n\}\n", re.DOTALL)
-_LINE = re.compile(r"^( {4}| {8})(?:const (?:int|int64_t) (\w+ = [^;]+);|(for \([^{]*\)) \{)", re.MULTILINE)
-_GUARD = re.compile(r"^    if \(([^{};]*)\) return;", re.MULTILINE)
-_GRID = ("blockIdx", "threadIdx", "lane", "step", "warp")
+_GRID = ("blockIdx", "threadIdx", "lane", "step", "warp")  # what says where a thread is
+Grid = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A statement by which a thread finds its place in the grid, and from that its point."""
+
+    statement: Declare | Loop
+
+    @property
+    def name(self) -> str:
+        return self.statement.name
+
+    @property
+    def value(self) -> Expression:
+        """Where it is, or where it begins."""
+        value = self.statement.value if isinstance(self.statement, Declare) else self.statement.first
+        assert value is not None
+        return value
+
+    @property
+    def text(self) -> str:
+        """As a sentence quotes it: `row = i / cols`, or the head of a loop."""
+        if isinstance(self.statement, Loop):
+            return head_of(self.statement)
+        return text_of(self.statement).removeprefix(f"const {self.statement.kind} ").partition(";")[0]
 
 
 @dataclass(frozen=True)
 class Way:
-    """The schedule of a kernel, with its launches at the first and at the second set of shapes. None are known where
-    the device decides the number of blocks, or where kernels share code, whose names mean something else in each."""
+    """The schedule of a kernel, with its grids at the first and at the second set of shapes. None are known where the
+    device decides the number of blocks, or where kernels share code, whose names mean something else in each."""
 
     emitted: EmittedKernel
-    launches: tuple[Launch, Launch] | None
+    grids: tuple[Grid, Grid] | None
 
     @property
     def schedule(self) -> Schedule:
@@ -40,11 +77,11 @@ class Way:
     def block(self) -> int:
         return prod(self.threads)
 
-    @cached_property
+    @property
     def held(self) -> int:
         """How many elements of a row a thread has in registers at a time; 0 if it holds none."""
-        match = _HELD.search(self.emitted.source)
-        return int(match[1]) if match else 0
+        row = self.schedule.find(Stage, "inner")
+        return row.amount if row else 0
 
     @property
     def team(self) -> int:
@@ -63,65 +100,88 @@ class Way:
 
     @property
     def guard(self) -> str:
-        """The condition under which a thread leaves, as the kernel has it; empty if it has none."""
-        match = _GUARD.search(self._body)
-        return match[1] if match else ""
+        """The condition under which a thread leaves; empty if it never does."""
+        guards = (one for one in self._body if isinstance(one, Guard) and one.short and one.body == (Jump("return"),))
+        return next((str(one.condition) for one in guards), "")
+
+    @property
+    def _body(self) -> Body:
+        return () if self.emitted.is_shared else tuple(_inside(self.emitted.function.body))
 
     @cached_property
-    def _body(self) -> str:
-        match = None if _shares_code(self.emitted) else _BODY.search(self.emitted.source)
-        return match[1] if match else ""
-
-    def places(self) -> list[str]:
-        """The lines by which a thread finds its place in the grid and from that its point, as the kernel has them."""
-        found: list[str] = []
-        known, inside = list(_GRID), False
-        for margin, line, loop in _LINE.findall(self._body):
-            if len(margin) == 4 or inside:
-                text = loop or line
-                begins = re.search(r"= [^;]*\b(blockIdx|gridDim)", text) if loop else None
-                if loop:
-                    inside = bool(begins) if len(margin) == 4 else inside
-                if begins or (line and _is_place(line.partition(" = ")[2], known)):
-                    found.append(text)
-                    known += [line.partition(" ")[0]] if line else [text.split()[2]]
+    def places(self) -> list[Place]:
+        """How a thread finds its place: loops over the grid, and what follows from blocks, threads and these."""
+        found: list[Place] = []
+        known, inside = set(_GRID), False
+        for outer in self._body:
+            if isinstance(outer, Loop) and not outer.short:
+                inside = _is_known(outer.first, {"blockIdx", "gridDim"})
+                if inside:
+                    found.append(Place(outer))
+                    known.add(outer.name)
+            for one in (outer, *(_children(outer) if inside else ())):
+                is_new = isinstance(one, Declare) and one.prefix == "const " and one.kind == "int" and not one.sizes
+                if is_new and _is_place(one.value, known):
+                    found.append(Place(one))
+                    known.add(one.name)
         return found
 
     def loads(self, name: str) -> tuple[list[str], list[str]]:
         """The loads from a buffer as the kernel has them, and the lines that define the integers in them."""
-        found = list(dict.fromkeys(re.findall(rf"\b{name}\[[^\[\]]*\]", self._body)))
-        names = dict.fromkeys(re.findall(r"\w+", " ".join(found)))
-        lines = (re.search(rf"const int ({name} = [^;]+);", self._body) for name in names)
-        places = self.places()
-        return found, [match[1] for match in lines if match and match[1] not in places]
+        elements = dict.fromkeys(one for one in of_kind(self._body, Element) if one.array == Name(name))
+        found = [one for one in elements if not of_kind(one.place, Element)]
+        names = dict.fromkeys(part.name for one in found for part in walk(one) if isinstance(part, Name))
+        defined = {one.name: Place(one) for one in reversed(of_kind(self._body, Declare)) if one.kind == "int"}
+        lines = [defined[one] for one in names if one in defined and defined[one] not in self.places]
+        return [str(one) for one in found], [line.text for line in lines]
 
     def steps(self) -> list[str]:
         """The heads of the loops that threads share, each once."""
-        loops = dict.fromkeys(loop for _, _, loop in _LINE.findall(self._body))
-        return [loop for loop in loops if re.search(r"= (lane|threadIdx\.\w|member)\b", loop)]
+        loops = [one for outer in self._body for one in (outer, *_children(outer)) if isinstance(one, Loop)]
+        shared = [one for one in loops if not one.short and _starts_at_a_thread(one.first)]
+        return list(dict.fromkeys(map(head_of, shared)))
 
 
-def _is_place(formula: str, known: Sequence[str]) -> bool:
+def _inside(body: Sequence[Statement]) -> Iterator[Statement]:
+    """The statements of a body, with those that templates hold at its level."""
+    for one in body:
+        if isinstance(one, Template):
+            for part in one.parts:
+                yield from part.body if isinstance(part, Inserted) and part.depth == 1 else ()
+        else:
+            yield one
+
+
+def _children(statement: Statement) -> Iterator[Statement]:
+    if isinstance(statement, (Loop, Lambda)):
+        yield from statement.body
+    elif isinstance(statement, Guard) and not statement.short:
+        yield from (*statement.body, *statement.otherwise)
+
+
+def _is_known(value: Expression, known: set[str]) -> bool:
+    return any(name.partition(".")[0] in known for name in names_of(value))
+
+
+def _is_place(value: Expression | None, known: set[str]) -> bool:
     """Whether a formula is arithmetic with what is known of a thread's place, and no other name for that."""
-    return "[" not in formula and formula not in known and any(re.search(rf"\b{name}\b", formula) for name in known)
+    if value is None or of_kind(value, Element) or (isinstance(value, Name) and value.name in known):
+        return False
+    return _is_known(value, known)
 
 
-def ways_of(candidate: Candidate, *sets: tuple[Trace, Mapping[str, int]]) -> list[Way]:
-    """The schedule of each kernel of an answer, at two sets of shapes, with their named sizes."""
-    one, other = (_first_launches(candidate, trace, sizes) for trace, sizes in sets)
-    ways = []
-    for emitted in candidate.kernels:
-        name = emitted.kernel.name
-        is_known = name in one and name in other and not _shares_code(emitted)
-        ways.append(Way(emitted, (one[name], other[name]) if is_known else None))
+def _starts_at_a_thread(value: Expression) -> bool:
+    """Whether a formula begins with a thread's number among those that share a loop."""
+    first = next((one.name for one in walk(value) if isinstance(one, Name)), "")
+    return first in ("lane", "member") or first.startswith("threadIdx.")
+
+
+def ways_of(candidate: Candidate, *sets: Mapping[str, int]) -> list[Way]:
+    """The schedule of each kernel of an answer, with the values of the named sizes in two sets of shapes."""
+    ways, found = [], dict[str, tuple[Grid | None, ...]]()
+    for emitted in candidate.kernels:  # of several launches of a kernel the first
+        grids = found.setdefault(emitted.kernel.name, tuple(map(emitted.host.grid, sets)))
+        known = tuple(grid for grid in grids if grid is not None)
+        is_known = len(known) == 2 and not emitted.is_shared
+        ways.append(Way(emitted, (known[0], known[1]) if is_known else None))
     return ways
-
-
-def _shares_code(emitted: EmittedKernel) -> bool:
-    """Whether a function of the host launches it for several others as well."""
-    return ", stream()>>>" in "".join(emitted.launch)
-
-
-def _first_launches(candidate: Candidate, trace: Trace, sizes: Mapping[str, int]) -> dict[str, Launch]:
-    """The first launch of each kernel, by its name."""
-    return {launch.kernel: launch for launch in reversed(find_launches(candidate.source, trace, sizes))}

@@ -1,9 +1,10 @@
 """Step 6: likely mistakes in this kernel, and how each would show."""
 
-import re
 from collections.abc import Mapping
 from math import prod
 
+from musadata.compiler.ir.code import Binary, Expression, Group, walk
+from musadata.compiler.ir.schedule import Stage as Staged
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
 from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, SCATTERS, Call, CallKind, Stage, by_kind, count
 from musadata.teacher.reasoning.sentences import say
@@ -12,7 +13,6 @@ from musadata.teacher.reasoning.value_ranges import ANY, Range, ranges_of
 
 _HAZARDS: dict[str, str] = KNOWLEDGE["hazards"]
 _MOST = 7
-_WRAPPED = re.compile(r"\((\w+) \+ (\w+) - (\w+)\) % \2\b")  # a place that goes round
 # Below these magnitudes of the operand, the exponentials that hazards speak of are finite.
 _EDGES = {"tanh": 44.0, "silu": 88.0, "softplus": 20.0, "mish": 20.0, "log_sigmoid_forward": 88.0}
 
@@ -212,7 +212,8 @@ def _of_kernel(facts: KernelFacts) -> list[str]:
     """What goes wrong with the tiles that its schedule has."""
     if facts.kernel.attends:
         return [say("attention_rescaling", kernel=facts.name)]
-    stage, tile, source = next(iter(facts.kernel.reductions), None), facts.way.schedule.tile, facts.way.emitted.source
+    stage, schedule = next(iter(facts.kernel.reductions), None), facts.way.schedule
+    tile = schedule.tile
     if stage is None or tile is None or tile[2] == 1 or any(axis.extent.variables for axis in stage.axes):
         return []
     inner = prod(facts.extents(stage.axes, facts.sizes))
@@ -220,9 +221,21 @@ def _of_kernel(facts: KernelFacts) -> list[str]:
     told = {"inner": inner, "depth": tile[2], "kernel": facts.name, "rest": rest, "slices": slices}
     if rest:
         return [say("ragged_product", **told)]
-    if "_tile[2][" in source:
-        return [say("slices_in_turn", **told)]
-    return [say("one_slice", **told)] if source.count("__syncthreads();") == 2 else []
+    held = schedule.find(Staged, "operands")
+    if held is None or held.amount > 2:
+        return []
+    return [say("slices_in_turn" if held.amount == 2 else "one_slice", **told)]
+
+
+def _wrapped(element: Expression) -> tuple[Expression, Expression, Expression] | None:
+    """A place that goes round: `(place + size - before) % size`."""
+    for node in walk(element):
+        match node:
+            case Binary(Group(Binary(Binary(place, "+", size), "-", before)), "%", around) | Binary(
+                Binary(Binary(place, "+", size), "-", before), "%", around
+            ) if size == around:
+                return place, size, before
+    return None
 
 
 def _of_task(analysis: TaskAnalysis) -> list[str]:
@@ -230,9 +243,9 @@ def _of_task(analysis: TaskAnalysis) -> list[str]:
     rows = [facts.shape(facts.writes[0].buffer)[-1:] for facts in analysis.told if facts.way.fours]
     row = next((size for (size,) in filter(None, rows) if size > 1 and size % 4), 0)
     packets = {call.packet for call in analysis.calls}
-    wrapped = [match for facts in analysis.told for one in facts.reads if (match := _WRAPPED.search(one.text))]
+    wrapped = [found for facts in analysis.told for one in facts.reads if (found := _wrapped(one.element))]
     return [
-        *(say("wrapped_place", place=match[1], size=match[2], before=match[3]) for match in wrapped),
+        *(say("wrapped_place", place=place, size=size, before=before) for place, size, before in wrapped),
         say("pieces_in_order") if {"new_empty", "copy"} <= packets else "",
         say("float4_rows", row=row) if row else "",
         say("output_type", dtype=out.dtype) if out.dtype != "float32" else "",

@@ -19,7 +19,7 @@ LARGE = 65536
 
 
 def printed(formula):
-    return Printer({}, {}).index(formula)
+    return Printer().index(formula).text
 
 
 def schedules_of(graph, size, **sizes):

@@ -1,17 +1,41 @@
-"""Writing the body of a kernel: variables with readable names, guarded loads as `if`, no overlong lines."""
+"""Building the body of a kernel: variables with readable names, guarded loads as `if`, no overlong lines."""
 
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import chain
 from pathlib import Path
 
 import jinja2
 import yaml
 
-from musadata.compiler.emission.cpp import C_TYPES, Printer, reshaped
+from musadata.compiler.emission.cpp import C_TYPES, Printer, loaded, reshaped, total
+from musadata.compiler.ir.code import (
+    BLOCK_DIM_X,
+    BLOCK_X,
+    GRID_DIM_X,
+    THREAD_X,
+    Assign,
+    Barrier,
+    Blank,
+    Body,
+    Declare,
+    Expression,
+    Guard,
+    Jump,
+    Loop,
+    Name,
+    Run,
+    Some,
+    Statement,
+    Template,
+    apply,
+    code,
+    names_of,
+)
 from musadata.compiler.ir.index_formulas import Index, Opaque, Operation, Variable, divide, of, product
+from musadata.compiler.ir.printing import pieces
 from musadata.compiler.ir.program import SPATIAL_AXES, axis_names
 from musadata.compiler.ir.scalar import (
     MATH_FUNCTIONS,
@@ -42,26 +66,27 @@ INDEX = "int"
 _PARTS = yaml.safe_load((Path(__file__).parent / "templates" / "kernel_parts.yaml").read_text(encoding="utf-8"))
 _JINJA = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 PARTS = {name: _JINJA.from_string(text) for name, text in _PARTS.items()}
-ONE_STEP = " * 1"  # how far a window moves, in kernels that others share in which it moves farther
 _MOVING = frozenset(chain.from_iterable(SPATIAL_AXES.values()))
+_MARKED = re.compile("(\0\\w+\0)")
+_DIGITS = re.compile(r"\d+")
+UNROLL = "#pragma unroll"
+Scope = AbstractContextManager[None]
 
 
 class Block:
-    """Lines of C++ under construction, with the names and values that are in scope.
+    """The body of a kernel under construction, with the names and values that are in scope.
 
-    Names are unique in a kernel. A value that has been given a variable is printed by its name from then on, as long
+    Names are unique in a kernel. A value that has been given a variable is written by its name from then on, as long
     as the scope in which that happened is open. With `alike_in`, names of sizes, kernels that layers share do not
     differ by these alone, and are brief.
     """
 
     def __init__(self, taken: Iterable[str], *, alike_in: Sequence[str] | None = None):
-        self.lines: list[str] = []
-        self.depth = 1
+        self.body: list[Statement] = []  # of the scope that is open
         self.alike = alike_in is not None
-        names = "".join(rf"|\b{re.escape(name)}\b" for name in alike_in or ())
-        self._sizes = re.compile(rf"\d+{names}")
         self.functions: dict[tuple[str, str], None] = {}
-        self.printer = Printer({}, self.functions)
+        self.printer = Printer(functions=self.functions)
+        self._sizes = frozenset(alike_in or ())
         self._names = set(taken) | RESERVED_NAMES
         self._uses: Counter[int] = Counter()
         self._alive: list[Scalar] = []  # keeps identities valid while they are used as keys
@@ -73,51 +98,121 @@ class Block:
         names = [*names_in(kernel), *own]
         return cls(names, alike_in=kernel.size_names if schedule.alike else None)
 
-    def write(self, line: str = "") -> None:
-        self.lines.append("    " * self.depth + line if line else "")
+    def add(self, *statements: Statement) -> None:
+        self.body += statements
+
+    def blank(self) -> None:
+        self.add(Blank())
+
+    def declare(self, name: str, value: Some, kind: str = INDEX, *, note: str = "") -> None:
+        """A constant: `const int name = value;`."""
+        self.add(Declare(kind, ((Name(name), code(value)),), note=note))
+
+    def declare_all(self, **values: Expression) -> None:
+        """Several integers in one statement."""
+        self.add(Declare(INDEX, tuple((Name(name), value) for name, value in values.items())))
+
+    def variable(self, kind: str, name: str, value: Some | None = None, *, note: str = "") -> None:
+        self.add(Declare(kind, ((Name(name), None if value is None else code(value)),), "", note=note))
+
+    def array(
+        self, kind: str, name: str, *sizes: int | str, prefix: str = "", value: Expression | None = None, note: str = ""
+    ) -> None:
+        self.add(Declare(kind, ((Name(name), value),), prefix, sizes, note))
+
+    def shared(self, kind: str, name: str, *sizes: int | str, aligned: bool = False, note: str = "") -> None:
+        """An array in shared memory."""
+        prefix = f"__shared__ {'__align__(16) ' * aligned}"
+        self.add(Declare(kind, ((Name(name), None),), prefix, sizes, note))
+
+    def assign(self, target: Some, value: Some, sign: str = "=", *, note: str = "", apart: bool = False) -> None:
+        self.add(Assign(code(target), sign, code(value), note, apart))
+
+    def run(self, function: str, *arguments: Some, note: str = "") -> None:
+        self.add(Run(apply(function, *arguments), note))
+
+    def barrier(self, note: str = "", function: str = "__syncthreads") -> None:
+        self.add(Barrier(note, function))
+
+    def leave(self, condition: Expression, word: str = "return", note: str = "") -> None:
+        self.add(Guard(condition, (Jump(word),), short=True, note=note))
 
     def paste(self, part: str, **words: object) -> None:
-        """Write statements of `kernel_parts.yaml`."""
-        for line in PARTS[part].render(words).splitlines():
-            self.write(line)
+        """Add statements of `kernel_parts.yaml`. Expressions among the words stay what they are."""
+        known = {f"\0{name}\0": word for name, word in words.items() if isinstance(word, Expression)}
+        text = PARTS[part].render(words | {mark.strip("\0"): mark for mark in known}).rstrip("\n") + "\n"
+        self.add(Template(tuple(known.get(part, part) for part in _MARKED.split(text) if part)))
 
     @contextmanager
-    def scope(self, head: str) -> Iterator[None]:
-        """An indented block in braces; variables that are made inside are forgotten after it. `else` goes on a line."""
-        if head == "else":
-            self.lines[-1] += " else {"
-        else:
-            self.write(f"{head} {{")
+    def scope(self, make: Callable[[Body], Statement]) -> Iterator[None]:
+        """The statements that are added inside become the body of one; variables that are made inside are forgotten
+        after it."""
+        outer, self.body = self.body, []
         named, positions = dict(self.printer.named), dict(self.printer.positions)
-        self.depth += 1
         yield
-        self.depth -= 1
         self.printer.named, self.printer.positions = named, positions
-        self.write("}")
+        inner, self.body = tuple(self.body), outer
+        self.add(make(inner))
 
-    @contextmanager
-    def unrolled(self, counter: str, count: int | str) -> Iterator[None]:
+    def when(self, condition: Expression) -> "Scope":
+        return self.scope(lambda body: Guard(condition, body))
+
+    def otherwise(self) -> "Scope":
+        """The other branch of the `if` that was added last."""
+        guard = self.body.pop()
+        assert isinstance(guard, Guard)
+        return self.scope(lambda body: Guard(guard.condition, guard.body, body))
+
+    def loop(
+        self, name: str, first: Some, limit: Some, step: Some | None = None, *, kind: str = INDEX, unroll: str = ""
+    ) -> "Scope":
+        """`for (int name = first; name < limit; name += step)`."""
+        return self.go(name, first, Name(name) < limit, step, kind=kind, unroll=unroll)
+
+    def go(
+        self,
+        name: str,
+        first: Some,
+        condition: Expression,
+        step: Some | None = None,
+        *,
+        kind: str = INDEX,
+        unroll: str = "",
+        beside: Mapping[str, Expression] = {},
+    ) -> "Scope":
+        """A loop with any condition; with other variables beside its own."""
+        variables = ((Name(name), code(first)), *((Name(one), value) for one, value in beside.items()))
+        moved = None if step is None else code(step)
+        return self.scope(lambda body: Loop(kind, variables, condition, moved, body, unroll))
+
+    def unrolled(self, counter: str, count: int | str) -> "Scope":
         """A loop that is unrolled, since what it goes along is in registers."""
-        self.write("#pragma unroll")
-        with self.scope(f"for (int {counter} = 0; {counter} < {count}; ++{counter})"):
-            yield
+        return self.loop(counter, 0, count, unroll=UNROLL)
 
-    def write_thread_loop(self, point: str, stride: bool, write_body: Callable[[], None]) -> None:
+    def point_loop(self, point: str, stride: bool, write_body: Callable[[], None]) -> None:
         """What a thread does at its own point, or at all points that it strides over."""
-        first = f"{INDEX} {point} = blockIdx.x * blockDim.x + threadIdx.x;"
+        first = BLOCK_X * BLOCK_DIM_X + THREAD_X
         if stride:
-            self.write(f"const {INDEX} step = gridDim.x * blockDim.x;")
-            with self.scope(f"for ({first} {point} < total; {point} += step)"):
+            self.declare("step", GRID_DIM_X * BLOCK_DIM_X)
+            with self.loop(point, first, "total", "step"):
                 write_body()
         else:
-            self.write(f"const {first}")
-            self.write(f"if ({point} >= total) return;")
+            self.declare(point, first)
+            self.leave(Name(point) >= "total")
             write_body()
 
-    def length(self, text: str) -> int:
+    def length(self, value: Expression) -> int:
         """Characters of an expression; each number counts as two, so that kernels do not differ by their sizes alone.
         In kernels that layers share, names of sizes count as numbers do."""
-        return len(self._sizes.sub("size" if self.alike else "00", text))
+        mark = "size" if self.alike else "00"
+
+        def length(piece: object) -> int:
+            if isinstance(piece, Name) and piece.name in self._sizes:
+                return len(mark)
+            text = piece if isinstance(piece, str) else piece.name if isinstance(piece, Name) else piece.digits  # type: ignore[attr-defined]
+            return len(_DIGITS.sub(mark, text))
+
+        return sum(map(length, pieces(value)))
 
     def fresh(self, name: str) -> str:
         """A variable name that is not taken."""
@@ -126,34 +221,34 @@ class Block:
         self._names.add(result)
         return result
 
-    def name(self, value: Scalar, text: str) -> None:
-        """Print a value by this text from now on, in this scope."""
+    def name(self, value: Scalar, text: Some) -> None:
+        """Write a value so from now on, in this scope."""
         self._alive.append(value)
-        self.printer.named[id(value)] = text
+        self.printer.named[id(value)] = code(text)
         if isinstance(value, Named):
             self._results.setdefault(value.name, []).append(value)
 
     def name_flat(self, axes: Sequence[Variable], name: str) -> None:
-        """Print the flat position over axes by this name from now on, if they are several."""
+        """Write the flat position over axes by this name from now on, if they are several."""
         if len(axes) > 1:
-            self.printer.positions[flat_position(axes)] = name
+            self.printer.positions[flat_position(axes)] = Name(name)
 
-    def index(self, index: Index) -> str:
+    def index(self, index: Index) -> Expression:
         return self.printer.index(index)
 
-    def value(self, value: Scalar) -> str:
-        """The text of a value, after writing the statements that it needs."""
+    def value(self, value: Scalar) -> Expression:
+        """The expression of a value, after adding the statements that it needs."""
         self._count(value)
         self._name_positions(value)
         self._prepare(value, root=True)
         return self.printer.scalar(value)
 
     @contextmanager
-    def element(self, value: Scalar, identity: str) -> Iterator[str]:
-        """The text of what a reduction adds. What does not take part is left out by an `if`, and in shared kernels what
+    def element(self, value: Scalar, identity: Expression | None) -> Iterator[Expression]:
+        """What a reduction adds. What does not take part is left out by an `if`, and in shared kernels what
         changes nothing."""
         if isinstance(value, Among):
-            with self.scope(f"if ({self.value(value.condition)})"):
+            with self.when(self.value(value.condition)):
                 yield self.value(value.value)
             return
         is_new = isinstance(value, Choose) and id(value) not in self.printer.named and self.alike
@@ -163,7 +258,7 @@ class Block:
         self._count(value)
         self._name_positions(value)
         self._prepare(value.condition, root=False)
-        with self.scope(f"if ({self.printer.scalar(value.condition)})"):
+        with self.when(self.printer.scalar(value.condition)):
             self._prepare(value.yes, root=True)
             self._name_loads(value.yes)
             yield self.printer.scalar(value.yes)
@@ -176,11 +271,10 @@ class Block:
             if id(load) not in self.printer.named:
                 self._declare(load, self._name_for(load))
 
-    def held(self, value: Named) -> str:
-        """The name of a variable that holds a value, which is written if there is none yet."""
+    def held(self, value: Named) -> Expression:
+        """The variable that holds a value, which is added if there is none yet."""
         if id(value) not in self.printer.named:
-            text = self.value(value)
-            self._declare(value, value.name, text)
+            self._declare(value, value.name, self.value(value))
         return self.printer.named[id(value)]
 
     def hoist(self, value: Scalar, fixed: frozenset[Variable], locals_known: frozenset[str]) -> None:
@@ -243,27 +337,28 @@ class Block:
         for formula in sorted(counts, key=lambda f: self.length(self.printer.index(f))):
             if formula in self.printer.positions:
                 continue
-            text = self.printer.index(formula)
+            length = self.length(self.printer.index(formula))
             repeated = counts[formula] > 1 and (formula in names or isinstance(formula.atom, Operation))
-            nested = isinstance(formula.atom, Operation) and self.length(text) > LONGEST_QUOTIENT
-            if self.length(text) > LONGEST_FORMULA or ((repeated or nested) and formula.variables):
+            nested = isinstance(formula.atom, Operation) and length > LONGEST_QUOTIENT
+            if length > LONGEST_FORMULA or ((repeated or nested) and formula.variables):
                 self.name_formula(formula, names.get(formula) or _formula_name(formula))
 
-    def name_formula(self, formula: Index, name: str) -> str:
-        """Give a formula a variable, and return its name."""
-        name = self.fresh(name)
-        text = self.printer.index(formula)
+    def name_formula(self, formula: Index, name: str) -> Name:
+        """Give a formula a variable."""
+        found = Name(self.fresh(name))
+        value = self.printer.index(formula)
         moving = [v for v in sorted(formula.variables, key=lambda v: v.name) if v.name in _MOVING]
         if (
             len(moving) == 1
             and len(formula.variables) > 1
             and self.alike
             and ((of(moving[0]).terms[0]) in formula.terms)
-        ):
-            text = f"{moving[0].name}{ONE_STEP} + {self.printer.index(formula - of(moving[0]))}"
-        self.write(f"const {INDEX} {name} = {text};")
-        self.printer.positions[formula] = name
-        return name
+        ):  # how far a window moves, in kernels that others share in which it moves farther
+            one_step = Name(moving[0].name) * 1
+            value = total([("+", one_step), *self.printer.terms(formula - of(moving[0]))])
+        self.declare(found.name, value)
+        self.printer.positions[formula] = found
+        return found
 
     def _prepare(self, node: Scalar, *, root: bool) -> None:
         if id(node) in self.printer.named or isinstance(node, (Literal, Local)):
@@ -286,10 +381,10 @@ class Block:
         if not root and self._deserves_name(node):
             self._declare(node, self._name_for(node))
 
-    def _known(self, node: Named) -> str:
-        """The variable that already holds the same value, made for another reader of it; "" if there is none."""
+    def _known(self, node: Named) -> Expression | None:
+        """The variable that already holds the same value, made for another reader of it."""
         held = (other for other in self._results.get(node.name, ()) if id(other) in self.printer.named)
-        return next((self.printer.named[id(other)] for other in held if same(other, node)), "")
+        return next((self.printer.named[id(other)] for other in held if same(other, node)), None)
 
     def _deserves_name(self, node: Scalar) -> bool:
         if isinstance(node, Named):
@@ -308,21 +403,20 @@ class Block:
             return "inside"
         return "place" if node.dtype == "int64" else "part"
 
-    def _declare(self, node: Scalar, name: str, text: str = "") -> None:
-        text = text or self.printer.scalar(node)
+    def _declare(self, node: Scalar, name: str, value: Expression | None = None) -> None:
+        value = value or self.printer.scalar(node)
         name = self.fresh(name)
-        self.write(f"const {C_TYPES[node.dtype]} {name} = {text};")
+        self.declare(name, value, C_TYPES[node.dtype])
         self.name(node, name)
         if isinstance(node, Named):
             self.name(node.value, name)
 
     def _shorten_offset(self, load: Load) -> None:
-        text = self.printer.offset(load.buffer, load.index)
-        if self.length(text) > LONGEST_TEXT:
+        place = self.printer.offset(load.buffer, load.index)
+        if self.length(place) > LONGEST_TEXT:
             name = self.fresh(f"{load.buffer.name}_offset")
-            self.write(f"const {INDEX} {name} = {text};")
-            element = self.printer.load(load)
-            self.name(load, element.replace(text, name))
+            self.declare(name, place)
+            self.name(load, loaded(Name(load.buffer.name)[name], load.buffer.dtype))
 
     def _prepare_choice(self, node: Choose, *, root: bool, name: str = "") -> None:
         self._prepare(node.condition, root=False)
@@ -332,20 +426,19 @@ class Block:
             return
         name = self.fresh(name or ("selected" if not isinstance(node.yes, Named) else node.yes.name))
         condition = self.printer.scalar(node.condition)
-        kind = C_TYPES[node.dtype]
         is_plain = isinstance(node.no, (Literal, Local))
-        self.write(f"{kind} {name} = {self.printer.scalar(node.no)};" if is_plain else f"{kind} {name};")
-        with self.scope(f"if ({condition})"):
+        self.variable(C_TYPES[node.dtype], name, self.printer.scalar(node.no) if is_plain else None)
+        with self.when(condition):
             self._assign(name, node.yes)
         if not is_plain:
-            with self.scope("else"):
+            with self.otherwise():
                 self._assign(name, node.no)
         self.name(node, name)
 
     def _assign(self, name: str, value: Scalar) -> None:
         self._prepare(value, root=True)
         self._name_loads(value)
-        self.write(f"{name} = {self.printer.scalar(value)};")
+        self.assign(name, self.printer.scalar(value))
 
     def _name_loads(self, value: Scalar) -> None:
         """Give what a long value reads variables."""
@@ -382,7 +475,7 @@ def _formula_name(formula: Index) -> str:
 
 
 def decode(block: Block, flat: str, variables: tuple[Variable, ...], used: frozenset[Variable]) -> None:
-    """Write the loop variables that are used as functions of a flat position over all of them."""
+    """Add the loop variables that are used as functions of a flat position over all of them."""
     position = of(Variable(flat, product(v.extent for v in variables)))
     for place, variable in enumerate(variables):
         rest = product(v.extent for v in variables[place + 1 :])
@@ -391,4 +484,14 @@ def decode(block: Block, flat: str, variables: tuple[Variable, ...], used: froze
         index, _ = divide(position, rest)
         if place:
             index = divide(index, variable.extent)[1]
-        block.write(f"const {INDEX} {variable.name} = {block.index(index)};")
+        block.declare(variable.name, block.index(index))
+
+
+def decode_used(block: Block, place: int, *parts: tuple[str, tuple[Variable, ...]]) -> None:
+    """Before the statements from `place` on, compute the axes from their flat positions that those use by name."""
+    body, names = block.body[place:], names_of(tuple(block.body[place:]))
+    del block.body[place:]
+    for flat, axes in parts:
+        if len(axes) > 1:
+            decode(block, flat, axes, frozenset(v for v in axes if v.name in names))
+    block.body += body
