@@ -1,90 +1,128 @@
 """Faults of what is computed: identities, scales, casts, conditions, constants."""
 
 import re
-from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 from musadata.compiler.faults.catalogue import WORDS, fault
-from musadata.compiler.faults.fault_context import FaultContext, first
+from musadata.compiler.faults.fault_context import Change, FaultContext, KernelSite, first
+from musadata.compiler.faults.kernel_changes import divisor_of, unscaled, whole_factor
+from musadata.compiler.ir.code import (
+    Apply,
+    Assign,
+    Binary,
+    Constant,
+    Declare,
+    Expression,
+    Function,
+    Name,
+    Number,
+    Unary,
+    names_of,
+    of_kind,
+    rebuild,
+)
 
+_MAXIMUM = re.compile(r"\w*max(_\w+)?")
 _MOST_FOR_CORRECTION = 200  # elements: with more, dividing by one less is hard to tell from rounding
-_DIVISOR = r" / static_cast<(?:float|double)>\(((?:[^()]|\([^()]*\))*)\)"
 
 
-def _change_divisor(context: FaultContext, new: Callable[[str], str]) -> str | None:
+def _change_divisor(context: FaultContext, change: Change) -> str | None:
     """Replace a division by a converted integer; one by an integer that is always 1 is left as it is."""
 
-    def replacement(match: re.Match[str]) -> str:
-        values = context.values_of(match[1].strip())
-        return match[0] if values is not None and set(values) == {1} else new(match[1])
+    def changed(node: Any) -> Expression | None:
+        divisor = divisor_of(node)
+        values = None if divisor is None else context.values_of(str(divisor))
+        return None if values is not None and set(values) == {1} else change(node)
 
-    return context.replace_in_kernel(_DIVISOR, replacement)
+    return context.replace_node(changed)
 
 
 @fault
 def wrong_identity(context: FaultContext) -> str | None:
-    def change(text: str) -> str | None:
-        def accumulates(match: re.Match[str]) -> bool:
-            name = match[2]
-            rescaled = re.search(rf"\b{name} = {name} \* expf\(", text)  # a running maximum scales the start to 0
-            return f"{name} +=" in text and rescaled is None
+    alone = len(context.candidate.graph.outputs) == 1  # beside others, no input may show it
 
-        def compares(match: re.Match[str]) -> bool:
-            alone = len(context.candidate.graph.outputs) == 1  # beside others, no input may show it
-            return alone and re.search(rf"{match[2]} = m(ax|in)imum\({match[2]},", text) is not None
+    def edit(site: KernelSite) -> Function | None:
+        updates = of_kind(site.function, Assign)
 
-        declaration = r"(float|double) (\w+) = 0\.0f?;"
-        extreme = r"(float|double) (\w+) = -?INFINITY;"
-        return first(
-            (
-                context.replace_one(text, declaration, lambda match: match[0].replace("0.0", "1.0"), accumulates),
-                context.replace_one(text, extreme, r"\1 \2 = 0.0f;", compares),
-            )
-        )
+        def from_one(node: Any) -> Declare | None:
+            match node:
+                case Declare("float" | "double", ((name, Number("0.0f" | "0.0" as zero)),)) if not node.sizes:
+                    own = [one for one in updates if one.target == name]
+                    # A running maximum scales the start to 0.
+                    rescaled = any(one.sign == "=" and _scales(one.value, name) for one in own)
+                    is_sum = any(one.sign == "+=" for one in own) and not rescaled
+                    one = Number(zero.replace("0.0", "1.0"))
+                    return replace(node, variables=((name, one),)) if is_sum else None
+            return None
+
+        def from_zero(node: Any) -> Declare | None:
+            match node:
+                case Declare("float" | "double", ((name, Constant("INFINITY") | Unary("-", Constant("INFINITY"))),)):
+                    calls = [one.value for one in updates if one.target == name and isinstance(one.value, Apply)]
+                    compares = any(one.function in ("maximum", "minimum") for one in calls)
+                    return replace(node, variables=((name, Number("0.0f")),)) if compares and alone else None
+            return None
+
+        return context.changed(site, from_one) or context.changed(site, from_zero)
 
     # The last kernel first: a normalisation of what an earlier one adds up may take the same error from all of it.
-    return first(context.in_kernel(site, change) for site in reversed(list(context.sites())))
+    return first(context.with_functions([(site, edit(site))]) for site in reversed(context.sites()))
+
+
+def _scales(value: Expression, name: Name) -> bool:
+    """Whether a value is `name * expf(...)`, or begins with that."""
+    match value:
+        case Binary(left, "*", Apply("expf", _)):
+            return left == name
+        case Binary(left, "+", _):
+            return _scales(left, name)
+    return False
 
 
 @fault
 def forgotten_scale(context: FaultContext) -> str | None:
-    return _change_divisor(context, lambda divisor: "")
+    return _change_divisor(context, unscaled)
 
 
 @fault
 def missing_cast(context: FaultContext) -> str | None:
-    return _change_divisor(context, lambda divisor: f" * (1 / ({divisor}))")
-
-
-def _turned(match: re.Match[str]) -> str:
-    return f"{match[1]} {'>' if match[2] == '<' else '<'} {match[3]} ?"
-
-
-@fault
-def inverted_condition(context: FaultContext) -> str | None:
-    return context.replace_in_kernel(r"(\w+(?:\[[^\]]*\])?) ([<>]) (-?\d+\.\d+f?) \?", _turned)
+    return _change_divisor(context, whole_factor)
 
 
 @fault
 def wrong_correction(context: FaultContext) -> str | None:
-    def shows(match: re.Match[str]) -> bool:
-        return 1 < int(match[2]) <= _MOST_FOR_CORRECTION
+    def one_less(node: Any) -> Expression | None:
+        match node:
+            case Binary(Name(name), "/", Number() as length) if name.endswith("_squares"):
+                shows = 1 < length.whole <= _MOST_FOR_CORRECTION
+                return Binary(node.left, "/", Number(f"{length.whole - 1}.0f")) if shows else None
+        return None
 
-    squares = r"(rsqrtf\(\w+_squares / )(\d+)(?=\.0f)"
-    return context.replace_in_kernel(squares, lambda match: f"{match[1]}{int(match[2]) - 1}", accepts=shows)
-
-
-_ARGUMENT = r"(?:[^()]|\((?:[^()]|\([^()]*\))*\))+?"
-_SHIFTED = re.compile(rf"expf\(({_ARGUMENT}) - \w*max\w*\)")
-_DIFFERENCE = re.compile(r" - \w*max(_\w+)?\b(?!\()")  # with a maximum, not with max(…)
+    return context.replace_node(one_less, lambda site: site.calls("rsqrtf"))
 
 
 @fault
 def unstable_softmax(context: FaultContext) -> str | None:
     """All kernels of the softmax alike: where one of them subtracts the maximum, quotients are wrong for any values."""
-    changed = _SHIFTED.sub(r"expf(\1)", context.source)
-    online = any("max" in match[1] for match in _SHIFTED.finditer(context.source))
-    whole = changed != context.source and not _DIFFERENCE.search(changed)
-    return changed if whole and not online and "logf(" not in changed else None
+    sites = list({site.emitted.text: site for site in context.sites()}.values())
+    shifts = [call for site in sites for call in of_kind(site.function, Apply) if _unshifted(call) is not None]
+    online = any("max" in name for call in shifts for name in names_of(_unshifted(call)))
+    changed = [(site, rebuild(site.function, _unshifted)) for site in sites]
+    left = [one for _, function in changed for one in of_kind(function, Binary) if one.sign == "-"]
+    is_whole = not any(isinstance(one.right, Name) and _MAXIMUM.fullmatch(one.right.name) for one in left)
+    takes_logarithm = any(site.calls("logf") for site in sites)
+    if not shifts or online or not is_whole or takes_logarithm:
+        return None
+    return context.with_functions([(site, new) for site, new in changed if new != site.function])
+
+
+def _unshifted(node: Any) -> Apply | None:
+    """An exponential of a value without its maximum."""
+    match node:
+        case Apply("expf", (Binary(value, "-", Name(name)),)) if "max" in name:
+            return Apply("expf", (value,))
+    return None
 
 
 @fault

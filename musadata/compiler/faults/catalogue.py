@@ -8,6 +8,8 @@ from typing import Any
 import yaml
 
 from musadata.compiler.faults.fault_context import Condition, FaultContext
+from musadata.compiler.faults.kernel_changes import CHANGES, within_tanh
+from musadata.compiler.ir.code import walk
 
 Insert = Callable[[FaultContext], str | None]
 
@@ -60,26 +62,31 @@ _CONDITIONS: dict[str, Condition] = {
     "has a tail of less than four": lambda site: site.ragged(4),
     "shuffles more than half a warp": lambda site: (
         # A lane has four neighbours where rows are loaded so.
-        max(site.inner) > (64 if "load_row" in site.function else 16)
-        and ("warp_" in site.function or "block_" in site.function)
+        max(site.inner) > (64 if site.calls("load_row") else 16) and site.calls("warp_", "block_")
     ),
     "shares a loop of more than half a block": lambda site: (
-        max(site.inner) > site.threads // 2 and "block_" in site.function
+        max(site.inner) > site.threads // 2 and site.calls("block_")
     ),
-    "reduces in a loop": lambda site: bool(site.emitted.kernel.reductions) and "_tile[" not in site.function,
+    "reduces in a loop": lambda site: (
+        bool(site.emitted.kernel.reductions) and not any(name.endswith("_tile") for name in site.names)
+    ),
 }
+
+
+SPARED = {"overflowing_softplus": within_tanh}  # what takes the effect of a change away
 
 
 def _replacing(entry: dict[str, Any]) -> Insert | None:
     """The edit that an entry of the table describes, if it describes one."""
     where = _CONDITIONS[entry.get("where", "")]
     match entry:
-        case {"replace": [pattern, new]}:
-            return lambda context: context.replace_in_kernel(pattern, new, where)
+        case {"change": name}:
+            change, spared = CHANGES[name], SPARED.get(name)
+            return lambda context: context.replace_node(
+                change, lambda site: where(site) and not (spared and any(map(spared, walk(site.function))))
+            )
         case {"replace_in_source": [pattern, *choices]}:
             return lambda context: context.replace_one(context.source, pattern, context.random.choice(choices))
-        case {"replace_text": [old, new]}:
-            return lambda context: context.in_some_kernel(lambda text: text.replace(old, new, 1), where)
         case {"replace_in_helper": [old, new]}:
             return lambda context: context.replace_in_helper(old, new, where)
     return None

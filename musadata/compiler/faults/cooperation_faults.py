@@ -1,9 +1,14 @@
 """Faults of threads that work together: barriers, shared memory, shuffles, combining."""
 
 import re
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from typing import Any
 
 from musadata.compiler.faults.catalogue import WORDS, fault
-from musadata.compiler.faults.fault_context import FaultContext, first
+from musadata.compiler.faults.fault_context import FaultContext, KernelSite, first
+from musadata.compiler.ir.code import Assign, Barrier, Declare, Function, Loop, Name, replace_at, walk
 
 
 @fault
@@ -15,23 +20,32 @@ def missing_barrier(context: FaultContext) -> str | None:
     shuffle = r"(    if \(lane == 0\) partial\[warp\] = value;\n)    __syncthreads\(\);\n"
     if re.search(shuffle, context.source) and any(site.threads > 32 for site in context.sites()):
         return re.sub(shuffle, r"\1", context.source, count=1)
-    tiles = r"        __syncthreads\(\);[^\n]*\n(        (?:#pragma unroll|current \^= 1;))"
-    return context.in_some_kernel(lambda text: re.sub(tiles, r"\1", text, count=1))
+    return context.in_some_kernel(_without_barrier)
+
+
+def _without_barrier(site: KernelSite) -> Function | None:
+    """The first barrier gone that is followed by the products of a tile, or by the change to the next one."""
+    for place, loop in enumerate(walk(site.function.body)):
+        for number, (one, following) in enumerate(pairwise(loop.body) if isinstance(loop, Loop) else ()):
+            turns = isinstance(following, Assign) and following.target == Name("current")
+            if isinstance(one, Barrier) and (turns or (isinstance(following, Loop) and following.unroll)):
+                less = replace(loop, body=loop.body[:number] + loop.body[number + 1 :])
+                return replace(site.function, body=replace_at(site.function.body, place, lambda _, new=less: new))
+    return None
 
 
 @fault
 def shared_array_too_small(context: FaultContext) -> str | None:
-    partial = r"(__shared__ \w+ partial)\[(64|128|256)\]"
-    tile = r"(__shared__ (?:__align__\(16\) )?\w+ \w+_tile(?:\[\d+\])+)\[(\d+)\]"
-
-    def change(text: str) -> str | None:
-        return first(context.replace_one(text, pattern, _smaller) for pattern in (partial, tile))
-
-    return context.in_some_kernel(change)
+    return first(context.replace_node(partial(_halved, ends=end)) for end in ("partial", "_tile"))
 
 
-def _smaller(match: re.Match[str]) -> str:
-    return f"{match[1]}[{int(match[2]) // 2}]"
+def _halved(node: Any, ends: str) -> Declare | None:
+    """A shared array with half as many elements, or half as long lines."""
+    if not isinstance(node, Declare) or not node.prefix.startswith("__shared__") or not node.name.endswith(ends):
+        return None
+    *others, last = node.sizes
+    is_whole = isinstance(last, int) and (ends == "_tile" or (not others and last in (64, 128, 256)))
+    return replace(node, sizes=(*others, int(last) // 2)) if is_whole else None
 
 
 @fault

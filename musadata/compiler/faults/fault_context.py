@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from musadata.compiler.emission.candidate import Candidate
-from musadata.compiler.emission.launch import EmittedKernel
+from musadata.compiler.emission.launch import EmittedKernel, HostLaunch
 from musadata.compiler.emission.schedule_plan import extent_hint
+from musadata.compiler.ir.code import Apply, Function, names_of, of_kind, replace_at, walk
+from musadata.compiler.ir.printing import text_of
 
 Item = TypeVar("Item")
 
@@ -34,16 +37,26 @@ class KernelSite:
         return self.emitted.kernel.name
 
     @property
-    def function(self) -> str:
-        """The text of the `__global__` function."""
-        return self.emitted.source[self.emitted.source.index("__global__") :].rstrip("\n")
+    def function(self) -> Function:
+        """The `__global__` function."""
+        return self.emitted.function
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The variables that stand in it."""
+        return names_of(self.function)
+
+    def calls(self, *prefixes: str) -> bool:
+        """Whether it calls a function whose name begins so."""
+        return any(call.function.startswith(prefixes) for call in of_kind(self.function, Apply))
 
     def ragged(self, per_block: int) -> bool:
         """Whether some set of shapes leaves a block partly filled."""
         return any(points % per_block for points in self.points)
 
 
-Change = Callable[[str], str | None]  # of a kernel's text; None where it does not apply
+Change = Callable[[Any], Any]  # of a node of a kernel: what takes its place; None where it stays
+Edit = Callable[[KernelSite], Function | None]  # of a kernel's function; None where it does not apply
 Condition = Callable[[KernelSite], bool]
 Replacement = str | Callable[[re.Match[str]], str]  # of a match: a template, or a function
 
@@ -89,40 +102,44 @@ class FaultContext:
         left, right = self.values_of(one), self.values_of(other)
         return left is not None and right is not None and left != right
 
-    def in_kernel(self, site: KernelSite, change: Change) -> str | None:
-        """The candidate with one kernel's function changed, or None where the change does not apply."""
-        changed = change(site.function)
-        if changed is None or changed == site.function or site.function not in self.source:
-            return None
-        return self.source.replace(site.function, changed, 1)
+    def with_functions(self, changed: Iterable[tuple[KernelSite, Function | None]]) -> str | None:
+        """The candidate with the functions of kernels exchanged; None where that changes nothing."""
+        source = self.source
+        for site, function in changed:
+            before = site.emitted.text
+            if function is None or function == site.function or before not in source:
+                return None
+            source = source.replace(before, text_of(function, wide=site.emitted.wide), 1)
+        return source if source != self.source else None
 
-    def in_some_kernel(self, change: Change, where: Condition = lambda site: True) -> str | None:
-        """The candidate with the first kernel changed that meets the condition and that the change applies to."""
-        return first(self.in_kernel(site, change) for site in self.sites() if where(site))
+    def in_some_kernel(self, edit: Edit, where: Condition = lambda site: True) -> str | None:
+        """The candidate with the first kernel changed that meets the condition and that the edit applies to."""
+        sites = (site for site in self.sites() if where(site))
+        return first(self.with_functions([(site, edit(site))]) for site in sites)
 
-    def replace_in_kernel(
-        self,
-        pattern: str,
-        new: Replacement,
-        where: Condition = lambda site: True,
-        accepts: Callable[[re.Match[str]], bool] = bool,
-    ) -> str | None:
-        """One accepted match of a pattern replaced, in the first kernel that meets the condition and has one."""
-        return self.in_some_kernel(lambda text: self.replace_one(text, pattern, new, accepts), where)
+    def replace_node(self, change: Change, where: Condition = lambda site: True) -> str | None:
+        """One node replaced, chosen by the seed among those that the change applies to, in the first kernel that meets
+        the condition and has one."""
+        return self.in_some_kernel(lambda site: self.changed(site, change), where)
+
+    def changed(self, site: KernelSite, change: Change) -> Function | None:
+        """A kernel's function with one node of its body replaced; None if there is none that the change applies to."""
+        body = site.function.body
+        place = self.pick([number for number, node in enumerate(walk(body)) if change(node) is not None])
+        return None if place is None else replace(site.function, body=replace_at(body, place, change))
 
     def replace_in_helper(self, old: str, new: str, where: Condition) -> str | None:
         """The candidate with a device function changed, if some kernel meets the condition."""
         matters = any(where(site) for site in self.sites()) and old in self.source
         return self.source.replace(old, new, 1) if matters else None
 
-    def in_launch(self, site: KernelSite, old: str, new: str) -> str | None:
-        """The candidate with something in a kernel's launch changed."""
-        call = self.source.find(f"{site.name}<<<")
-        start = self.source.rfind(site.emitted.launch[0], 0, call)
-        end = self.source.find("C10_CUDA_KERNEL_LAUNCH_CHECK", call)
-        if not 0 <= start < call < end or old not in self.source[start:end]:
-            return None
-        return self.source[:start] + self.source[start:end].replace(old, new, 1) + self.source[end:]
+    def with_launch(self, site: KernelSite, host: HostLaunch) -> str | None:
+        """The candidate with the launch of a kernel exchanged; None where that changes nothing."""
+        for margin in (" " * 4, " " * 8, " " * 12):  # in a function of its own, in a block, in a loop
+            before, after = ("".join(f"\n{margin}{line}" for line in one.lines) for one in (site.emitted.host, host))
+            if before in self.source and before != after:
+                return self.source.replace(before, after, 1)
+        return None
 
     def pick(self, items: Sequence[Item]) -> Item | None:
         return self.random.choice(items) if items else None

@@ -1,9 +1,33 @@
 """Faults of bounds, strides, axes and launch geometry."""
 
 import re
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
 
+from musadata.compiler.emission.launch import HostLaunch
 from musadata.compiler.faults.catalogue import fault
 from musadata.compiler.faults.fault_context import FaultContext, KernelSite, first
+from musadata.compiler.ir.code import (
+    Binary,
+    Body,
+    Declare,
+    Element,
+    Expression,
+    Function,
+    Guard,
+    Jump,
+    Loop,
+    Name,
+    Number,
+    Statement,
+    code,
+    of_kind,
+    rebuild,
+    replace_at,
+    walk,
+)
 
 _TOO_MANY = (1056, 1280, 1536, 2048)  # threads of a block
 
@@ -11,80 +35,145 @@ _TOO_MANY = (1056, 1280, 1536, 2048)  # threads of a block
 @fault
 def missing_bounds_check(context: FaultContext) -> str | None:
     def matters(site: KernelSite) -> bool:
-        per_block = site.threads // 32 if "lane" in site.function else site.threads
-        return site.ragged(per_block) and _is_used(site.function)
+        per_block = site.threads // 32 if "lane" in site.names else site.threads
+        return site.ragged(per_block) and _is_used(site)
 
-    return context.in_some_kernel(lambda text: re.sub(r"\n    if \(\w+ >= total\) return;[^\n]*", "", text), matters)
+    return context.replace_node(lambda node: () if _guarded(node) else None, matters)
 
 
-def _is_used(function: str) -> bool:
+def _guarded(node: Any) -> str:
+    """The index that a thread leaves with if it is past the end; "" for other statements."""
+    match node:
+        case Guard(Binary(Name(name), ">=", Name("total")), (Jump("return"),)):
+            return name
+    return ""
+
+
+def _is_used(site: KernelSite) -> bool:
     """Whether the guarded index reaches memory: with a single output, threads past it all write the same element."""
-    guard = re.search(r"if \((\w+) >= total\) return;", function)
-    return guard is not None and len(re.findall(rf"\b{guard.group(1)}\b", function)) > 2
+    guarded = next(filter(None, map(_guarded, walk(site.function))), "")
+    declared = any(one.name == guarded for one in of_kind(site.function, Declare))
+    return bool(guarded) and of_kind(site.function, Name).count(Name(guarded)) > 1 + declared
 
 
 @fault
 def wrong_launch_geometry(context: FaultContext) -> str | None:
     def matters(site: KernelSite) -> bool:
-        strides = "gridDim.x" in site.function  # a grid-stride loop reaches every element from any number of blocks
-        return site.ragged(site.threads) and "lane" not in site.function and not strides
+        strides = site.emitted.schedule.strides  # a grid-stride loop reaches every element from any number of blocks
+        return site.ragged(site.threads) and "lane" not in site.names and not strides
 
-    old, new = "(total + threads - 1) / threads", "total / threads"
-    return first(context.in_launch(site, old, new) for site in context.sites() if matters(site))
+    def rounded_down(node: Any) -> Expression | None:
+        match node:
+            case Binary(Binary(Binary(Name("total") as total, "+", Name("threads")), "-", _), "/", Name("threads")):
+                return total / "threads"
+        return None
+
+    sites = (site for site in context.sites() if matters(site))
+    return first(context.with_launch(site, rebuild(site.emitted.host, rounded_down)) for site in sites)
 
 
 @fault
 def too_many_threads(context: FaultContext) -> str | None:
-    declaration = "const int threads = {};"
-    return first(
-        context.in_launch(site, declaration.format(site.threads), declaration.format(context.random.choice(_TOO_MANY)))
-        for site in context.sites()
-    )
+    def crowded(site: KernelSite) -> HostLaunch:
+        number = code(context.random.choice(_TOO_MANY))
+
+        def change(node: Any) -> Declare | None:
+            is_number = isinstance(node, Declare) and node.name == "threads" and isinstance(node.value, Number)
+            return replace(node, variables=((Name("threads"), number),)) if is_number else None
+
+        return rebuild(site.emitted.host, change)
+
+    return first(context.with_launch(site, crowded(site)) for site in context.sites())
+
+
+def _row_place(node: Any) -> tuple[Expression, Expression, Expression] | None:
+    """Outer position, stride and inner position of `outer * stride + inner`, which a place ends with."""
+    match node:
+        case Binary(Binary(outer, "*", Name() | Number() as stride), "+", Name() | Number() as inner):
+            return outer, stride, inner
+    return None
 
 
 @fault
 def wrong_stride(context: FaultContext) -> str | None:
-    def change(text: str) -> str | None:
-        used = sorted(set(re.findall(r"(?:< |% |/ |\* )(\w+)", text)) - {"0"})
-        strides = [m for m in re.finditer(r"\* (\w+) \+ \w+\]", text) if context.values_of(m[1])]
-        chosen = context.pick([(m, other) for m in strides for other in used if context.differ(m[1], other)])
+    def edit(site: KernelSite) -> Function | None:
+        body = site.function.body
+        sizes = [one.right for one in of_kind(body, Binary) if one.sign in ("<", "%", "/", "*")]
+        used = sorted({str(one) for one in sizes if isinstance(one, (Name, Number))} - {"0"})
+        places = [(n, _row_place(node.place)) for n, node in enumerate(walk(body)) if isinstance(node, Element)]
+        strides = [(n, found[1]) for n, found in places if found and context.values_of(str(found[1]))]
+        chosen = context.pick([(n, one) for n, stride in strides for one in used if context.differ(str(stride), one)])
         if chosen is None:
             return None
-        match, other = chosen
-        return text[: match.start(1)] + other + text[match.end(1) :]
+        number, other = chosen
 
-    return context.in_some_kernel(change)
+        def restrided(node: Element) -> Element:
+            found = _row_place(node.place)
+            assert found is not None
+            return node.array[found[0] * code(int(other) if other.isdigit() else other) + found[2]]
+
+        return replace(site.function, body=replace_at(body, number, restrided))
+
+    return context.in_some_kernel(edit)
 
 
 @fault
 def wrong_axis(context: FaultContext) -> str | None:
-    def matters(match: re.Match[str]) -> bool:
-        return _differ_in_extent(context, match[2], match[5])
+    def edit(site: KernelSite) -> Function | None:
+        pairs = [pair for body in _bodies(site.function) for pair in pairwise(body) if _are_swappable(context, *pair)]
+        pair = context.pick(pairs)
+        if pair is None:
+            return None
+        (outer, one), (inner, other) = (declare.variables[0] for declare in pair)
+        swapped = {pair[0]: ((inner, one),), pair[1]: ((outer, other),)}
+        return rebuild(
+            site.function,
+            lambda node: replace(node, variables=swapped[node]) if isinstance(node, Declare) and node in pair else None,
+        )
 
-    decoded = r"const int (\w+) = (\w+(?: / \w+)?(?: % \w+)?);\n(\s+)const int (\w+) = (\w+ % \w+);"
-    swapped = r"const int \4 = \2;\n\3const int \1 = \5;"
-    return context.replace_in_kernel(decoded, swapped, accepts=matters)
+    return context.in_some_kernel(edit)
 
 
-def _differ_in_extent(context: FaultContext, outer: str, inner: str) -> bool:
-    """Whether swapping two decoded dimensions reaches other elements: their extents differ."""
-    inner_extent = inner.split("%")[-1].strip()
-    outer_extent = outer.split("%")[-1].strip() if "%" in outer else ""
-    return not outer_extent or context.differ(outer_extent, inner_extent)
+def _bodies(function: Function) -> Iterator[Body]:
+    yield function.body
+    for node in walk(function):
+        yield from (node.body, node.otherwise) if isinstance(node, Guard) else ()
+        yield from (node.body,) if isinstance(node, Loop) else ()
+
+
+def _are_swappable(context: FaultContext, outer: Statement, inner: Statement) -> bool:
+    """Whether two statements decode dimensions from a flat index, and swapping these reaches other elements: their
+    extents differ."""
+    if not isinstance(outer, Declare) or not isinstance(inner, Declare):
+        return False
+    match inner.value:
+        case Binary(Name(), "%", Name() | Number() as extent):
+            pass
+        case _:
+            return False
+    match outer.value:
+        case Binary(Name() | Binary(Name(), "/", Name() | Number()), "%", Name() | Number() as own):
+            return context.differ(str(own), str(extent))
+        case Name() | Binary(Name(), "/", Name() | Number()):
+            return "int" == outer.kind == inner.kind
+    return False
 
 
 @fault
 def transposed_read(context: FaultContext) -> str | None:
-    def transposed(site: KernelSite) -> str | None:
+    def transposed(site: KernelSite) -> Function | None:
         outputs = {buffer.name for buffer in site.emitted.kernel.outputs}
 
-        def matters(match: re.Match[str]) -> bool:
-            return match[1] not in outputs and (context.values_of(match[3]) or (1,))[0] > 1
+        def change(node: Any) -> Element | None:
+            found = _row_place(node.place) if isinstance(node, Element) and isinstance(node.array, Name) else None
+            if found is None or node.array.name in outputs or str(found[0]) not in ("row", "col", "n", "b"):
+                return None
+            outer, stride, inner = found
+            return node.array[inner * stride + outer] if (context.values_of(str(stride)) or (1,))[0] > 1 else None
 
-        read, swapped = r"\b(\w+)\[(row|col|n|b) \* (\w+) \+ (\w+)\]", r"\1[\4 * \3 + \2]"
-        return context.in_kernel(site, lambda text: context.replace_one(text, read, swapped, matters))
+        return context.changed(site, change)
 
-    return first(transposed(site) for site in context.sites() if min(site.points) > 1)
+    return context.in_some_kernel(transposed, lambda site: min(site.points) > 1)
 
 
 @fault

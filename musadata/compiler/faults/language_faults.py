@@ -1,21 +1,34 @@
 """Faults of the language and the interface: names, types, bindings, returns."""
 
 import re
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from musadata.compiler.faults.catalogue import WORDS, fault
 from musadata.compiler.faults.fault_context import FaultContext, KernelSite, first
+from musadata.compiler.ir.code import Function, Method, Name, declared_in
 
 
 @fault
 def undeclared_name(context: FaultContext) -> str | None:
-    declared = re.findall(r"^    const (?:int|dim3) (\w+)\b", context.source, re.M)
+    def edit(site: KernelSite) -> Function | None:
+        foreign = sorted({name for name in _on_the_host(context) if name not in site.names})
+        names = {"total": context.pick(foreign) or "num_elements", "blockIdx.x": "blockId.x"}
+        found = (context.changed(site, partial(_renamed, old=old, new=new)) for old, new in names.items())
+        return next(filter(None, found), None)
 
-    def replaced(text: str) -> str | None:
-        foreign = sorted({name for name in declared if not re.search(rf"\b{name}\b", text)})
-        names = {r"(?<=[<>=] )total(?=[;)])": context.pick(foreign) or "num_elements", r"\bblockIdx\.x\b": "blockId.x"}
-        return first(context.replace_one(text, old, new) for old, new in names.items())
+    return context.in_some_kernel(edit)
 
-    return context.in_some_kernel(replaced)
+
+def _on_the_host(context: FaultContext) -> list[str]:
+    """Variables that the host has for launches and sizes."""
+    setup = tuple(emitted.host.setup for emitted in context.candidate.kernels)
+    return [*context.candidate.read_sizes, *declared_in(setup)]
+
+
+def _renamed(node: Any, old: str, new: str) -> Name | None:
+    return Name(new) if node == Name(old) else None
 
 
 @fault
@@ -67,11 +80,12 @@ def missing_return(context: FaultContext) -> str | None:
 def swapped_arguments(context: FaultContext) -> str | None:
     def swapped(site: KernelSite) -> str | None:
         buffers = list({buffer.name: buffer for buffer in site.emitted.kernel.inputs}.values())
-        if len(buffers) < 2 or buffers[0].shape == buffers[1].shape:
+        host = site.emitted.host
+        one, other, *rest = *host.arguments, None, None
+        pointers = (Method(Name(buffer.name), "data_ptr<float>") for buffer in buffers[:2])
+        if len(buffers) < 2 or buffers[0].shape == buffers[1].shape or (one, other) != tuple(pointers):
             return None
-        one, two = (f"{buffer.name}.data_ptr<float>()" for buffer in buffers[:2])
-        gaps = (", ", ",\n            ", ",\n        ")
-        return first(context.in_launch(site, f"{one}{gap}{two}", f"{two}{gap}{one}") for gap in gaps)
+        return context.with_launch(site, replace(host, arguments=(other, one, *rest[:-2])))
 
     return first(map(swapped, context.sites()))
 

@@ -3,6 +3,7 @@
 import difflib
 import itertools
 import re
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -10,8 +11,10 @@ import pytest
 from musadata.compiler.candidate_set import CandidateSet
 from musadata.compiler.emission.schedule_plan import PLANS
 from musadata.compiler.explanation import explain_repair
-from musadata.compiler.faults import KINDS, FaultContext, catalogue
+from musadata.compiler.faults import KINDS, FaultContext
 from musadata.compiler.faults.catalogue import FaultKind
+from musadata.compiler.faults.kernel_changes import CHANGES, within_tanh
+from musadata.compiler.ir.code import Assign, Choice, Name, Number, apply, every, replace_at, walk
 from musadata.verifier.rules.python.legality import check_legality
 from tests.compiler.references import FIXTURES
 
@@ -69,17 +72,21 @@ def test_a_shorter_loop_always_has_fewer_rounds(candidate_of):
 
 
 def test_a_dropped_check_is_dropped_whole():
-    pattern, _ = catalogue._TABLE["missing_padding_check"]["replace"]
-    check = "if (h - kh >= 0 && h - kh < 3 && w - kw >= 0 && w - kw < 4) {"
-    left = [check[: match.start()] + check[match.end() :] for match in re.finditer(pattern, check)]
-    assert left == [check.replace("h - kh >= 0 && ", ""), check.replace("w - kw >= 0 && ", "")]
+    places = (Name("h") - "kh", Name("w") - "kw")
+    conditions = [test for place, size in zip(places, (3, 4), strict=True) for test in (place >= 0, place < size)]
+    check = every(*conditions)
+    numbers = [n for n, node in enumerate(walk(check)) if CHANGES["without_lower_bound"](node) is not None]
+    left = {str(replace_at(check, number, CHANGES["without_lower_bound"])) for number in numbers}
+    whole = "h - kh >= 0 && h - kh < 3 && w - kw >= 0 && w - kw < 4"
+    assert str(check) == whole and left == {whole.replace("h - kh >= 0 && ", ""), whole.replace("w - kw >= 0 && ", "")}
 
 
 def test_an_overflow_that_a_tanh_takes_away_is_no_fault():
-    pattern, _ = catalogue._TABLE["unstable_softplus"]["replace"]
-    softplus = "x > 20.0f ? x : log1pf(expf(x))"
-    assert re.search(pattern, f"softplus[i] = {softplus};")
-    assert not re.search(pattern, f"mish[i] = x * tanhf({softplus});")
+    x = Name("x")
+    exponential = apply("log1pf", apply("expf", x))
+    softplus = Choice(x > Number("20.0f"), x, exponential)
+    assert CHANGES["overflowing_softplus"](softplus) == exponential
+    assert not within_tanh(softplus) and within_tanh(apply("tanhf", softplus))
 
 
 def test_a_wrong_start_is_never_one_that_a_running_maximum_takes_away(candidate_of):
@@ -115,15 +122,20 @@ def test_a_softmax_that_overflows_leaves_its_maximum_unused(candidate_of):
 def test_a_softmax_that_overflows_is_right_for_small_values(candidate_of):
     honest = candidate_of("softmax", PLANS[0])
 
-    def unstable(more: str) -> str | None:
-        source = honest.source + more
-        changed = type(honest)(source, honest.kernels, honest.plan, honest.graph, honest.hints)
-        return KINDS["unstable_softmax"].insert(FaultContext(changed, Random(1)))
+    def unstable(value):
+        """What becomes of the softmax with one more value at its end."""
+        emitted = honest.kernels[0]
+        more = Assign(Name("y")["i"], "=", value)
+        changed = replace(emitted, function=replace(emitted.function, body=(*emitted.function.body, more)))
+        source = honest.source.replace(emitted.text, changed.text)
+        candidate = replace(honest, source=source, kernels=(changed, *honest.kernels[1:]))
+        return KINDS["unstable_softmax"].insert(FaultContext(candidate, Random(1)))
 
-    nested = unstable("y[i] = expf(x[(b * rows + row) * cols + col] - softmax_max) / softmax_sum;")
+    place = Name("x")[((Name("b") * "rows" + "row") * "cols") + "col"]
+    nested = unstable(apply("expf", place - "softmax_max") / "softmax_sum")
     assert nested is not None and "expf(x[(b * rows + row) * cols + col]) / softmax_sum" in nested
-    assert unstable("const float part = x[i] - softmax_max[row]; y[i] = expf(part);") is None
-    assert unstable("total *= expf(old_max - new_max);") is None
+    assert unstable(place - "softmax_max") is None
+    assert unstable(apply("expf", Name("old_max") - "new_max")) is None
 
 
 @pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if kind.cheats])
