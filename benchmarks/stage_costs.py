@@ -63,7 +63,7 @@ from pipelines.steps import ShardStep
 
 STAGES = "stage1", "stage2", "stage3"
 ROWS_PER_SHARD = 250
-PROMISED_MS = 1.0  # of CPU: 2,000 tasks/s on two cores
+PROMISED_MS = 4.0  # of CPU: 500 tasks/s on two cores
 LEFT_OUT = "stand-ins for sandbox, teacher and verifier"
 REPLIES = "check of the analyses' claims"
 READING, WRITING = "rows read from Parquet", "rows written to Parquet"
@@ -334,16 +334,14 @@ def main() -> None:
     recorded = Recorded(arguments.corpus)
     measure(recorded, ROWS_PER_SHARD, arguments.samples)  # imports, and what is computed once a process
     costs = measure(recorded, arguments.tasks, arguments.samples)
-    of_replies, floor = costs.parts[REPLIES], sum(costs.floors.values())
-    own = sum(costs.parts.values()) - costs.parts[LEFT_OUT] - of_replies
+    own, floor = sum(costs.parts.values()) - costs.parts[LEFT_OUT], sum(costs.floors.values())
     rows: list[Row] = [
         ("stages 2 and 3, CPU time", f"<= {PROMISED_MS:.0f} ms a task", f"{own:.2f} ms a task", own <= PROMISED_MS),
-        ("... by calculation on two cores", ">= 2,000 tasks/s", f"{2e3 / own:,.0f} tasks/s", own <= PROMISED_MS),
+        ("... by calculation on two cores", ">= 500 tasks/s", f"{2e3 / own:,.0f} tasks/s", own <= PROMISED_MS),
         ("... of that in libraries, called with the same values", "", f"{floor:.2f} ms a task", True),
-        (f"not in that: {REPLIES}", "", f"{of_replies:.2f} ms a task", True),
     ]
     for name in sorted(costs.parts, key=lambda name: -costs.parts[name]):
-        if name not in (REPLIES, LEFT_OUT):
+        if name != LEFT_OUT:
             library = f", libraries alone {costs.floors[name]:.2f}" if name in costs.floors else ""
             rows.append((f"... {name}", "", f"{costs.parts[name]:.2f} ms{library}", True))
     details = {"tasks": arguments.tasks, "samples": arguments.samples, **dataclasses.asdict(costs)}

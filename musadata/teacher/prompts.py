@@ -176,6 +176,13 @@ def _render_traces(traces: Sequence[Trace]) -> Iterator[str]:
             yield f"### Shapes {number}\n\n`forward` is called with {arguments}. The operators are the same."
 
 
+def lists_all(traces: Sequence[Trace]) -> bool:
+    """Whether prompts list every tensor of the traces."""
+    whole = [trace for trace in traces[:_TRACES_IN_FULL] if len(trace.tensors) <= _MOST_ROWS]
+    listed = {fact.name for trace in whole for fact in trace.tensors}
+    return all(fact.name in listed for trace in traces for fact in trace.tensors)
+
+
 def _render_trace(number: int, trace: Trace) -> str:
     operators = [f"`{operator}`" for operator in trace.operators]
     if len(operators) > _MOST_OPERATORS:
@@ -196,22 +203,24 @@ def _render_trace(number: int, trace: Trace) -> str:
 def _describe_input(spec: InputSpec) -> str:
     if spec.kind == "literal":
         return f"`{spec.name}={spec.literal}`"
-    values = {
-        "integers": f", integers from {spec.low:g} to below {spec.high:g}",
-        "offsets": f", integers rising from {spec.low:g} to below {spec.high:g}",
-        "segments": f", integers rising from {spec.low:g} to below {spec.high:g}, some of them equal",
-        "permutation": f", the integers from {spec.low:g} on, each once",
-        "choice": f", each value one of {spec.literal}",
-        "normal": _structure(spec),
-        "uniform": _structure(spec),
-    }.get(spec.kind, "")
-    return f"`{spec.name}`: {spec.dtype} {spec.shape}{values}"
+    return f"`{spec.name}`: {spec.dtype} {spec.shape}{_describe_values(spec)}"
 
 
-def _structure(spec: InputSpec) -> str:
-    if not spec.literal:
-        return ""
-    return f", {spec.literal} triangular" if spec.literal in ("upper", "lower") else f", {spec.literal}"
+def _describe_values(spec: InputSpec) -> str:
+    match spec.kind:
+        case "integers":
+            return f", integers from {spec.low:g} to below {spec.high:g}"
+        case "offsets":
+            return f", integers rising from {spec.low:g} to below {spec.high:g}"
+        case "segments":
+            return f", integers rising from {spec.low:g} to below {spec.high:g}, some of them equal"
+        case "permutation":
+            return f", the integers from {spec.low:g} on, each once"
+        case "choice":
+            return f", each value one of {spec.literal}"
+        case "normal" | "uniform" if spec.literal:
+            return f", {spec.literal} triangular" if spec.literal in ("upper", "lower") else f", {spec.literal}"
+    return ""
 
 
 def _render_rows(tensors: Sequence[TensorFact]) -> str:

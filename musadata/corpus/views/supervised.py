@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from musadata.corpus.views.answers import Prompt, Sampled, different, list_conversations
 from musadata.records import SCHEMA_VERSION, Annotation, Candidate, Task, Trajectory
 from musadata.rows import content_id
-from musadata.teacher.prompts import quote_answers, render_generation, render_reasoning, render_steps
+from musadata.teacher.prompts import lists_all, quote_answers, render_generation, render_reasoning, render_steps
 from musadata.training_rows import ChatMessage, RftRow, SftRow
 
 REASONING = "reasoning"
@@ -62,6 +62,8 @@ def _choose_generation(annotation: Annotation, conversations: Sequence[Sequence[
 def names_beyond(task: Task, annotation: Annotation) -> list[str]:
     """Tensors that the six steps name and the prompt leaves out, as it does where there are many: nobody who has only
     the prompt could write these steps."""
+    if lists_all(annotation.traces):
+        return []
     named = set(_NAME.findall(render_steps(annotation.reasoning)))
     made = {fact.name for trace in annotation.traces for fact in trace.tensors}
     if not named & made:

@@ -88,10 +88,12 @@ class Evaluation:
     Attributes:
         functions: what it may call beside `FUNCTIONS`.
         looked_up: the calls of these, each with its last result.
+        figures: the numbers that were read.
     """
 
     functions: Mapping[str, Callable[..., Any]]
     looked_up: dict[ast.Call, object] = field(default_factory=dict)
+    figures: set[int | float] = field(default_factory=set)
     steps: int = 0
 
     def of(self, text: str, names: Mapping[str, Any] | None = None) -> Any:
@@ -112,7 +114,10 @@ class Evaluation:
     def value(self, node: ast.expr, names: Mapping[str, Any]) -> Any:
         self._spend(1)
         match node:
-            case ast.Constant(value=bool() | int() | float() | str() | None as constant):
+            case ast.Constant(value=int() | float() as figure):
+                self.figures.add(figure)
+                return figure
+            case ast.Constant(value=str() | None as constant):
                 return constant
             case ast.Name(id=name) if name in names:
                 return names[name]

@@ -5,13 +5,12 @@
 
 import ast
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
 from musadata.records import TensorFact, Trace
-from musadata.syntax import parse_expression
 from musadata.teacher.claims.evaluation import CannotEvaluate, Evaluation
 from musadata.teacher.claims.launches import Launch, find_kernels, find_launches
 from musadata.tracing.layout import is_contiguous, strides_of
@@ -49,10 +48,11 @@ class Facts:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What came of an expression, with the values of the facts that it names."""
+    """What came of an expression, with the values of the facts and the figures that it names."""
 
     holds: bool
     facts: Mapping[ast.Call, object]
+    figures: Set[int | float]
 
     def __str__(self) -> str:
         """`numel('x') is 264`, for each fact that is looked up once."""
@@ -68,13 +68,7 @@ def evaluate_claim(text: str, facts: Facts) -> Evaluated:
     value = evaluation.of(text)
     if not isinstance(value, bool):
         raise CannotEvaluate("neither true nor false")
-    return Evaluated(value, evaluation.looked_up)
-
-
-def literals_of(text: str) -> set[int | float]:
-    """The figures in an expression, without their signs."""
-    nodes = ast.walk(parse_expression(text.strip()))
-    return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, int | float)}
+    return Evaluated(value, evaluation.looked_up, evaluation.figures)
 
 
 def _names(facts: Facts) -> dict[str, Callable[..., Any]]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from musadata.records import Claim, ClaimOutcome, ReasoningStep
 from musadata.teacher.claims.evaluation import CannotEvaluate
-from musadata.teacher.claims.expressions import Facts, evaluate_claim, literals_of
+from musadata.teacher.claims.expressions import Facts, evaluate_claim
 from musadata.teacher.claims.steps import split_sentences
 
 _FIGURE = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?![\w.]*\w)")
@@ -40,7 +40,7 @@ def judge_claim(sentence: str, expression: str, facts: Facts) -> tuple[ClaimOutc
     if not found.facts:
         return ClaimOutcome.UNCHECKED, "names no fact"
     figures = {figure for figure in _figures(sentence) if figure > _SMALL}
-    if figures and not figures & literals_of(expression):
+    if figures and not figures & found.figures:
         return ClaimOutcome.UNCHECKED, "has no figure of the sentence"
     return ClaimOutcome.HOLDS, ""
 

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.explanation import repeated_launches
 from musadata.records import Bound, TensorFact
+from musadata.teacher.reasoning.kernel_facts import KernelFacts
 from musadata.teacher.reasoning.kernel_plan import CallKind, Stage, count, words
-from musadata.teacher.reasoning.kernel_roles import describe_kernels
+from musadata.teacher.reasoning.kernel_roles import MOST_NAMES, describe_kernels
 from musadata.teacher.reasoning.task_analysis import TaskAnalysis, claims_of, claims_of_work, join, named, unique
 
 _MOST_WEIGHTS, _MOST_OPERATORS, _MOST_RESULTS = 8, 6, 4
@@ -55,12 +56,23 @@ def _kernels(analysis: TaskAnalysis, candidate: Candidate) -> str:
     texts = describe_kernels(analysis, candidate)
     if len(texts) == 1:
         does = f"{texts[0]}{_spared(analysis.stages)}"
-        return analysis.say("one_kernel", kernel=candidate.kernels[0].kernel.name, does=does)
+        text = analysis.say("one_kernel", kernel=candidate.kernels[0].kernel.name, does=does)
+        return analysis.state(text, _shapes(analysis.facts[0]))
     again = {name: f" (launched {text}; here the first)" for name, text in repeated_launches(candidate.kernels).items()}
     told = zip(reversed(analysis.facts), reversed(texts), strict=True)
-    lines = {facts.name: f"- `{facts.name}`{again.get(facts.name, '')} {text}." for facts, text in told}
+    lines = {
+        facts.name: analysis.state(f"- `{facts.name}`{again.get(facts.name, '')} {text}.", _shapes(facts))
+        for facts, text in told
+    }
     opening = f"{words(len(lines)).capitalize()} kernel{'s' * (len(lines) > 1)}:"
     return "\n".join([opening, "", *reversed(lines.values())])
+
+
+def _shapes(facts: KernelFacts) -> list[str]:
+    """What is claimed where the tensors are told that a kernel reads and makes."""
+    read = [buffer for buffer in facts.kernel.inputs if buffer not in facts.kernel.outputs][:MOST_NAMES]
+    told = [facts.known[buffer] for buffer in (*read, *facts.kernel.outputs) if buffer in facts.known]
+    return [claims_of(fact)[0] for fact in told]
 
 
 def _held(stage: Stage) -> list[TensorFact]:

@@ -12,7 +12,7 @@ from musadata.teacher.reasoning.kernel_plan import CallKind, count
 from musadata.teacher.reasoning.planned_kernels import Share, shares_of
 from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join, named, product_text, unique
 
-_MOST_NAMES, _MOST_READERS = 8, 3
+MOST_NAMES, _MOST_READERS = 8, 3
 _IDLE = (CallKind.VIEW, CallKind.FILL)
 
 
@@ -148,4 +148,4 @@ def _reason(buffer: Buffer, facts: KernelFacts, reader: KernelFacts) -> str:
 
 
 def _few(names: Sequence[str]) -> str:
-    return join([*names[:_MOST_NAMES], "others"] if len(names) > _MOST_NAMES else list(names))
+    return join([*names[:MOST_NAMES], "others"] if len(names) > MOST_NAMES else list(names))
