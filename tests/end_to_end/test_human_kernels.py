@@ -69,7 +69,10 @@ def test_human_candidates_are_judged_like_all_others(corpus):
 
 
 def test_accepted_human_candidates_are_trained_on_and_failed_ones_are_not(corpus):
-    rows = ask(corpus, "SELECT count(*) FROM {rft} WHERE teacher = 'human'")
-    assert 0 < rows[0][0] <= 5
-    failed = "SELECT count(*) FROM {rft} r JOIN {kernels} k USING (task_id) WHERE k.wrapper = 'fast_square'"
-    assert ask(corpus, f"{failed} AND r.teacher = 'human'") == [(0,)]
+    learnt = (
+        "(SELECT task_id, candidate_id FROM {sft} WHERE family = 'generation' AND teacher = 'human' "
+        "UNION ALL SELECT task_id, candidate_id FROM {rft} WHERE teacher = 'human')"
+    )
+    assert 0 < ask(corpus, f"SELECT count(*) FROM {learnt}")[0][0] <= 5
+    failed = f"SELECT count(*) FROM {learnt} r JOIN {{kernels}} k USING (task_id) WHERE k.wrapper = 'fast_square'"
+    assert ask(corpus, failed) == [(0,)]

@@ -85,7 +85,8 @@ class TaskAnalysis:
 
     def state(self, sentence: str, claims: Iterable[str]) -> str:
         """A sentence, with what it claims as expressions over the facts: see docs/grounding.md."""
-        self.claims[sentence.removeprefix("- ")] = " and ".join(islice(unique(claims), _MOST_CLAIMS))
+        if claim := " and ".join(islice(unique(claims), _MOST_CLAIMS)):
+            self.claims[sentence.removeprefix("- ")] = claim
         return sentence
 
     def say(self, name: str, **facts: object) -> str:
