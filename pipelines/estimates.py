@@ -128,4 +128,5 @@ def _prompt(config: Config, corpus: str, stage: str, shard: Shard, task: Task) -
     if isinstance(traces, Reject):
         return
     analysis = [ReasoningStep(step, "x" * _STEP_CHARACTERS) for step in STEPS]
-    yield render_generation(task, traces, analysis) if stage == "stage3" else render_reasoning(task, traces)
+    reasoning = render_reasoning(task, traces, ask_claims=True)
+    yield render_generation(task, traces, analysis) if stage == "stage3" else reasoning
