@@ -4,6 +4,7 @@
     python -m benchmarks.published_kernels --gathered .pub/kernels.json --verdicts .pub/emulated.jsonl
     python -m benchmarks.published_kernels --gathered .pub/kernels.json --backend cuda --verdicts build/cuda.jsonl \\
         --compare .pub/emulated.jsonl --output build/published_kernels.json
+    python -m benchmarks.published_kernels --gathered .pub/kernels.json --workers 16 --check build/checks.jsonl
 
 CHECKOUT is a work tree or a bare repository; `--gathered` holds its code, which is never committed.
 published_kernels.yaml says what each function computes, and in which draw it is. A kernel is decided if its verdict is
@@ -11,14 +12,19 @@ not right or wrong. Each verdict is written as it comes; kernels that `--verdict
 `--compare` the verdicts of an earlier run on the same kernels are compared, and every difference is named. Kernels are
 judged on the reference's own inputs alone, which are small: no measure set, ten timed calls. A device judges without
 its cross-check. `said` is under the policy `paper`; each verdict also says whether the kernel is right on the declared
-inputs, and which policies accept it.
+inputs, and which policies accept it. `--check` judges nothing: it compiles each kernel with PyTorch's `load_inline` and
+compares it with its reference on 200 draws of the declared inputs, each in a process of its own, which knows nothing of
+the verifier (published_check.py, which states the tolerances); with `--checked` the verdicts are compared with that.
 """
 
 import argparse
 import json
 import math
+import os
 import re
+import signal
 import subprocess
+import sys
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -43,8 +49,10 @@ from musadata.verifier.policies import NAMES, decide, load_policy
 
 _KERNELS = Path(__file__).with_suffix(".yaml")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
-_LEAST_KERNELS, _LEAST_REPOSITORIES = 60, 4
-_LEAST_DECIDED, _LEAST_AGREEING = 0.85, 0.95
+_LEAST_KERNELS, _LEAST_REPOSITORIES = 100, 10
+_LEAST_DECIDED, _LEAST_AGREEING = 0.97, 0.97
+_CHECK = Path(__file__).with_name("published_check.py")
+_CHECKED_DRAWS = 200
 _UNSEEN = ("device.race", "device.illegal_access")  # faults of a kernel that may leave a device's results right
 Said = dict[str, Any]  # a verdict in short, see `_describe`
 
@@ -77,9 +85,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         one for draw in arguments.draws for one in every if one.draw == draw and re.search(arguments.only, one.name)
     ]
     until = time.monotonic() + 60 * arguments.minutes
+    if arguments.check:
+        _check_all(kernels, arguments.workers, arguments.seconds, arguments.check, until)
+        return 0
     said = _judge_all(kernels, arguments.backend, arguments.workers, arguments.verdicts, until)
     other = _read_verdicts(arguments.compare, kernels)
-    lines, differences = _lines(said, other), _differences(said, other)
+    checked = _read_verdicts(arguments.checked, kernels)
+    lines, differences = _lines(said, other) + _check_lines(said, checked), _differences(said, other)
+    differences += _differences(said, checked)
     for difference in differences:
         print(json.dumps(difference, indent=1))
     details = {"backend": arguments.backend, "kernels": said, "differences": differences}
@@ -101,9 +114,48 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=math.inf, help="after which no other kernel is begun")
     parser.add_argument("--verdicts", type=Path, help="JSON lines, one a verdict, as they come")
     parser.add_argument("--compare", type=Path, help="the verdicts of an earlier run")
+    parser.add_argument("--check", type=Path, help="compare kernels with their references, to these JSON lines")
+    parser.add_argument("--seconds", type=float, default=900, help="after which a kernel's check is ended")
+    parser.add_argument("--checked", type=Path, help="what --check wrote, with which verdicts are compared")
     parser.add_argument("--machine-of", type=Path, help="the output that was written where the verdicts were made")
     parser.add_argument("--output", type=Path)
     return parser.parse_args(argv)
+
+
+def _check_all(kernels: list[Published], workers: int, seconds: float, path: Path, until: float) -> None:
+    done = _read_verdicts(path, kernels)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = Lock()
+
+    def check(one: Published) -> None:
+        if time.monotonic() > until:
+            return
+        start = time.monotonic()
+        entry = {"name": one.name, "digest": one.digest, **_check(one, seconds)}
+        entry["seconds"] = round(time.monotonic() - start, 1)
+        with lock, path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+            print(f"{entry['seconds']:5.1f} s {one.name}: {entry['right']} {entry.get('error', '')[-200:]}", flush=True)
+
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(check, [one for one in kernels if one.name not in done]))
+
+
+def _check(one: Published, seconds: float) -> Said:
+    """What a process of its own says of it, which is killed with all that it started once its time is over."""
+    task = {"reference": one.reference, "candidate": one.candidate, "draws": _CHECKED_DRAWS}
+    command = [sys.executable, str(_CHECK)]
+    start = partial(subprocess.Popen, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with start(command, env={"MAX_JOBS": "2", **os.environ}, start_new_session=True) as process:
+        try:
+            said, errors = process.communicate(json.dumps(task), timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return {"right": None, "error": f"not done after {seconds:.0f} s"}
+    try:
+        return json.loads(said.splitlines()[-1])
+    except (IndexError, ValueError):  # it died
+        return {"right": None, "error": f"exit code {process.returncode}: {errors[-2000:]}"}
 
 
 def _judge_all(
@@ -285,6 +337,20 @@ def _lines(said: dict[str, Said], other: dict[str, Said]) -> list[tuple[str, str
         lines.append(("right by both", "", str(both), True))
         lines.append(("differ by a race or address that one run reports", "", f"{faults} of {len(unlike)}", True))
     return lines
+
+
+def _check_lines(said: dict[str, Said], checked: dict[str, Said]) -> list[tuple[str, str, str, bool]]:
+    """How the verdicts agree with the independent check, on kernels of which both say something."""
+    pairs = [(now["right"], check["right"]) for _, check, now in _pairs(said, checked)]
+    both = [pair for pair in pairs if None not in pair]
+    if not both:
+        return []
+    share = sum(now == check for now, check in both) / len(both)
+    right = sum(check is True for _, check in pairs)
+    return [
+        ("right by the check", "", f"{right} of {len(pairs)}", True),
+        ("agree with the check", f">= {_LEAST_AGREEING:.0%}", f"{share:.1%} of {len(both)}", share >= _LEAST_AGREEING),
+    ]
 
 
 def _pairs(said: dict[str, Said], other: dict[str, Said]) -> Iterator[tuple[str, Said, Said]]:
