@@ -16,6 +16,9 @@ PRELOAD = ("torch", "musadata.tasks.input_specs", "musadata.tasks.reference_load
 # What a sandbox that reads many references should preload as well: a second of imports that small ones do not need.
 PRELOAD_FOR_MANY = ("musadata.tasks.sizing.measure_preload",)
 _INTEGER = re.compile(r"(?<![\w.])\d+(?![\w.])")
+_SHIFT = re.compile(r"(?:>>|<<)=?\s*(\d+)(?![\w.])")
+_MOST_FURTHER = 3  # sizes that are tried for the numbers in a candidate
+_WHOLE_WARPS = 64
 _TELLING = 16  # a smaller number in a candidate says nothing about sizes
 
 
@@ -76,20 +79,45 @@ class LoneReference:
             if int(match[0]) in sizes
         ]
 
+    def further_sizes(self, candidate: str) -> list[tuple[int, int]]:
+        """Sizes at which a candidate may do something else than at those of the forms: for each number that lies
+        between a size of all forms and that of the text, and each shift, the size beyond it, the nearest first."""
+        largest: dict[int, int] = {}
+        for one in (one for shrunk in self.shrunk for one in shrunk):
+            largest[one.old] = max(one.new, largest.get(one.old, 0))
+        numbers = {int(match[0]) for match in _INTEGER.finditer(candidate)}
+        numbers |= {1 << int(match[1]) for match in _SHIFT.finditer(candidate) if int(match[1]) < 32}
+        found = {
+            (old, _beyond(number, old)) for number in numbers for old, new in largest.items() if new <= number < old
+        }
+        return sorted(found)[:_MOST_FURTHER]
+
+
+def _beyond(number: int, declared: int) -> int:
+    """The smallest size that is larger than a number and as even as the declared one."""
+    twos = declared & -declared
+    if twos == declared or twos >= _WHOLE_WARPS:
+        return min(declared, 1 << number.bit_length())
+    return twos * (number // twos // 2 * 2 + 1 + 2 * (number // twos % 2))
+
 
 def describe_sizes(shrunk: Sequence[ShrunkSize]) -> str:
     """What was shrunk, for people; "" if nothing was."""
     return ", ".join(f"{one.name} (line {one.line}) {one.old} to {one.new}" for one in shrunk)
 
 
-def read_reference(reference: str, config: VerifierConfig, sandbox: Sandbox) -> LoneReference:
-    """Read a reference; only what judging needs is filled in. `sandbox` should have preloaded `PRELOAD`.
+def read_reference(
+    reference: str, config: VerifierConfig, sandbox: Sandbox, resized: Sequence[tuple[int, int]] = ()
+) -> LoneReference:
+    """Read a reference; only what judging needs is filled in. `sandbox` should have preloaded `PRELOAD`. `resized`:
+    sizes in its text, and what they are to be in all forms; there are no forms where that is too much work.
 
     Raises:
         MusadataError: the reference does not run, or its inputs cannot be described.
     """
     limits = Limits(seconds=config.seconds, memory_mb=config.memory_mb)
-    outcome = sandbox.call("musadata.tasks.sizing.shrinking:read_reference", reference, limits=limits)
+    where, arguments = ("resize_reference", (reference, list(resized))) if resized else ("read_reference", (reference,))
+    outcome = sandbox.call(f"musadata.tasks.sizing.shrinking:{where}", *arguments, limits=limits)
     if not outcome.ok:
         what = f"{outcome.error_type}: {outcome.message}" if outcome.error_type else outcome.message
         remedy = "it must define Model, get_inputs and get_init_inputs, and run"

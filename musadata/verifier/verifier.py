@@ -35,6 +35,7 @@ from musadata.verifier.task_from_reference import (
 from musadata.verifier.trusted.candidate_run import Program, execute
 from musadata.verifier.trusted.candidate_session import Compilations
 from musadata.verifier.trusted.counting_run import run_counted
+from musadata.verifier.trusted.declared_run import judge_declared
 from musadata.verifier.trusted.expectation import BadReference
 from musadata.verifier.trusted.judge import Judgement, stopped
 from musadata.verifier.trusted.plan import SEED_POLICY, Exercise, MeasureSet, collect_shapes
@@ -116,9 +117,10 @@ class Verifier:
     def verify_lone(self, lone: LoneReference, candidate: str) -> Verdict:
         """Judge against a reference that was read before.
 
-        A candidate that fails at uneven sizes is judged once more at powers of two, on which it may rely where the
-        reference's own sizes are such. One that fails at both, or has the reference's own sizes written into it, is
-        judged at these alone on a device; elsewhere nothing can be said of it if they are written into it.
+        A candidate is judged at uneven sizes, and at such as are as even as the reference's own: it may rely on that,
+        or have a path of its own for them, so that these decide. One that fails at both, or has the reference's own
+        sizes written into it, is judged at these alone on a device; elsewhere nothing can be said of it if they are
+        written into it.
         """
         measure = MeasureSet(lone.text, lone.measure) if lone.measure else None
         small = Exercise(content_id("task", lone.text), lone.text, list, lambda: measure)
@@ -132,17 +134,62 @@ class Verifier:
             shapes = partial(collect_shapes, task, ())
             exercise = replace(small, task_id=task.task_id, reference=task.reference, shapes=shapes)
             judgements.append(self._judge(exercise, candidate))
-            if not _fails_at_size(judgements[-1]):
+            if not _fails_at_size(judgements[-1]) and (has_own or not judgements[-1].facts.right):
                 return replace(self._verdict(judgements[-1]), shrunk=describe_sizes(shrunk))
             if has_own and written:
                 break
         if has_own and (not lone.forms or lone.shrunk[0]):
             return self._verdict(self._judge(own, candidate))
-        judgement, sizes = judgements[0], describe_sizes(lone.shrunk[0])
-        if written:
+        if _fails_at_size(judgements[-1]):
+            failed = next(at for at, one in enumerate(judgements) if _fails_at_size(one))
+            return self._decide_at_written_sizes(
+                lone, candidate, judgements[failed], describe_sizes(lone.shrunk[failed])
+            )
+        for size in lone.further_sizes(candidate):
+            for judgement, resized in self._judge_resized(lone, candidate, [size], least=-1):
+                if _fails_at_size(judgement):
+                    return replace(self._verdict(judgement), shrunk=resized)
+        judgement = judgements[-1].adding(self._find_at_declared_size(lone, candidate))
+        return replace(self._verdict(judgement), shrunk=describe_sizes(lone.shrunk[-1]))
+
+    def _find_at_declared_size(self, lone: LoneReference, candidate: str) -> list[Finding]:
+        program = self._check(candidate)
+        if isinstance(program, Judgement) or not lone.measure:
+            return []
+        return judge_declared(self._opened, lone.text, lone.measure, program.source, program.ported)
+
+    def _decide_at_written_sizes(
+        self, lone: LoneReference, candidate: str, judgement: Judgement, shrunk: str
+    ) -> Verdict:
+        """The verdict on a candidate that fails at smaller sizes: where it has the reference's own written into it, it
+        is judged with these, as far as that is little enough work."""
+        written = lone.written_sizes(candidate)
+        plain = {one.old for one in lone.shrunk[0]}.intersection(number for number, _, _ in written)
+        found = self._judge_resized(lone, candidate, [(size, size) for size in sorted(plain)]) if plain else []
+        for judged, sizes in found:
+            if not _fails_at_size(judged):
+                return replace(self._verdict(judged), shrunk=sizes)
+        if written and not found:
             number, line, name = written[0]
-            judgement = stopped(rules.REFERENCE_SHRUNK.finding(number, name, sizes, line=line))
-        return replace(self._verdict(judgement), shrunk=sizes)
+            judgement = stopped(rules.REFERENCE_SHRUNK.finding(number, name, shrunk, line=line))
+        return replace(self._verdict(judgement), shrunk=shrunk)
+
+    def _judge_resized(
+        self, lone: LoneReference, candidate: str, sizes: Sequence[tuple[int, int]], least: int = 0
+    ) -> list[tuple[Judgement, str]]:
+        """What comes of a candidate where some sizes of a reference have these values, and what was shrunk, for each
+        form from `least` on; nothing where that is too much work, or the reference fails."""
+        try:
+            resized = self._read(lone.text, tuple(sizes))
+        except MusadataError:
+            return []
+        found = []
+        for task, shrunk in [*zip(resized.forms, resized.shrunk, strict=True)][least:]:
+            exercise = Exercise(task.task_id, task.reference, partial(collect_shapes, task, ()))
+            judgement = self._judge(exercise, candidate)
+            if not _lacks_time(judgement):
+                found.append((judgement, describe_sizes(shrunk)))
+        return found
 
     def _judge(self, exercise: Exercise, candidate: str) -> Judgement:
         """All stages."""
@@ -224,8 +271,8 @@ class Verifier:
         """
         return self._read(reference)
 
-    def _read_anew(self, reference: str) -> LoneReference:
-        return read_reference(reference, self._config, self._opened.reference_sandbox)
+    def _read_anew(self, reference: str, resized: tuple[tuple[int, int], ...] = ()) -> LoneReference:
+        return read_reference(reference, self._config, self._opened.reference_sandbox, resized)
 
     def read_task(self, reference: str) -> Task:
         """The task of its proof size; see `read_reference`."""
@@ -242,6 +289,12 @@ class Verifier:
 def _fails_at_size(judgement: Judgement) -> bool:
     """Whether it may be the size of the proof sets at which a candidate fails."""
     return judgement.facts.right is False and judgement.stage is not VerifyStage.TIME
+
+
+def _lacks_time(judgement: Judgement) -> bool:
+    """Whether a larger size may only have taken more than there is."""
+    limits = (rules.EXECUTE_TIMEOUT.id, rules.EXECUTE_MEMORY.id)
+    return any(finding.rule in limits for finding in judgement.findings)
 
 
 def _measure_set(task: Task) -> MeasureSet | None:

@@ -53,3 +53,101 @@ def test_numbers_within_words_and_fractions_are_no_sizes(verifier, large):
     lone = read_reference(large, CONFIG, verifier._opened.reference_sandbox)
     assert lone.written_sizes("x4096 = 0.4096 + a_32768 + 1.32768e5\ny = 7") == []
     assert lone.written_sizes("# a\nf(4096)")[0] == (4096, 2, "batch")
+
+
+SCALE = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+
+
+def get_inputs():
+    return [torch.randn(600, 1000)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_a_tail_that_the_declared_sizes_have_is_looked_for(verifier, relu):
+    verdict = verifier.verify_text(SCALE, relu.replace("(n + 255) / 256, 256", "n / 256, 256"))
+    assert verdict.error_class is ErrorClass.CORRECTNESS
+
+
+def test_a_path_for_even_sizes_is_run_as_well(verifier, relu):
+    wrong = relu.replace("y[i] = x[i] < 0.0f ? 0.0f : x[i]", "y[i] = x[i] < 0.0f && n % 4 ? 0.0f : x[i]")
+    verdict = verifier.verify_text(SCALE, wrong)
+    assert verdict.error_class is ErrorClass.CORRECTNESS
+
+
+@pytest.mark.parametrize("condition", ["width > 4096", "width > 8191", "width >> 13"])
+def test_a_size_beyond_each_number_in_the_candidate_is_tried(verifier, large, relu, condition):
+    wrong = relu.replace("x[i] < 0.0f ?", f"x[i] < 0.0f && !({condition}) ?")
+    wrong = wrong.replace("int n)", "int n, int width)").replace("(), n)", "(), n, dense.size(1))")
+    verdict = verifier.verify_text(large, wrong)
+    assert verdict.error_class is ErrorClass.CORRECTNESS
+
+
+def test_a_wrong_candidate_is_not_undecided_for_a_number_that_happens_to_be_a_size(verifier, relu):
+    reference = SCALE.replace("600, 1000", "1024, 256")
+    wrong = relu.replace("? 0.0f", "? -0.5f")
+    assert verifier.verify_text(reference, wrong).error_class is ErrorClass.CORRECTNESS
+    relying = relu.replace("if (i < n) y[i]", "y[i]").replace("(n + 255) / 256, 256", "n / 256, 256")
+    assert verifier.verify_text(reference, relying).accepted
+
+
+def test_a_launch_that_no_device_accepts_at_the_declared_size_is_refused(verifier, relu):
+    reference = SCALE.replace("600, 1000", "70000, 48")
+    launch = "<<<dim3(1, dense.size(0)), 64>>>"
+    rows = relu.replace("<<<(n + 255) / 256, 256>>>", launch).replace("int n = dense.numel()", "int n = dense.size(1)")
+    rows = rows.replace("if (i < n)", "int at = blockIdx.y * n + i; if (i < n)").replace("[i]", "[at]")
+    (finding,) = verifier.verify_text(reference, rows).findings
+    assert finding.rule == "device.launch" and "70000" in finding.message
+    fine = rows.replace("blockIdx.x * blockDim.x + threadIdx.x", "threadIdx.x").replace("blockIdx.y", "blockIdx.x")
+    assert verifier.verify_text(reference, fine.replace("dim3(1, dense.size(0))", "dense.size(0)")).accepted
+
+
+PRODUCT = SCALE.replace("torch.relu(x)", "x @ x").replace("600, 1000", "1536, 1536")
+ROWS = r'''
+import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+source = r"""
+#include <torch/extension.h>
+__global__ void product_kernel(const float* x, float* y, int n, int step) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y;
+  if (i >= n) return;
+  float s = 0.0f;
+  for (int k = 0; k < n; k += step) s += x[row * n + k] * x[k * n + i];
+  y[row * n + i] = s * step;
+}
+torch::Tensor product(torch::Tensor x) {
+  auto dense = x.contiguous();
+  auto y = torch::empty_like(dense);
+  int n = dense.size(0);
+  product_kernel<<<dim3((n + 63) / 64, n), 64>>>(dense.data_ptr<float>(), y.data_ptr<float>(), n, STEP);
+  return y;
+}
+"""
+ext = load_inline(name="product_ext", cpp_sources="torch::Tensor product(torch::Tensor x);", cuda_sources=source,
+                  functions=["product"])
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return ext.product(x)
+'''
+
+
+@pytest.mark.parametrize("step", ["n > 1100 ? 2 : 1", "1 + (n >> 10)"])
+def test_some_blocks_are_run_at_the_declared_size_where_all_would_be_too_much(verifier, step):
+    verdict = verifier.verify_text(PRODUCT, ROWS.replace("STEP", step))
+    assert verdict.error_class is ErrorClass.CORRECTNESS
+    assert verdict.findings[0].message.startswith("At the declared size")
+    assert verifier.verify_text(PRODUCT, ROWS.replace("STEP", "1")).accepted

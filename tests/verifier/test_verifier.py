@@ -453,3 +453,23 @@ def test_candidate_with_other_parameters_is_judged_by_those_that_it_constructs(v
     assert verdict.facts.right is right
     accepting = {name for name in NAMES if decide(verdict.facts, load_policy(name)).accepted}
     assert accepting == ({"kernelbench", "audit"} if right else set())
+
+
+def test_an_input_of_one_element_has_a_strided_form(verifier, relu, make_task):
+    reference = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+
+
+def get_inputs():
+    return [torch.rand(1) - 0.5]
+
+
+def get_init_inputs():
+    return []
+"""
+    assert verifier.verify(make_task(reference), relu).accepted

@@ -22,6 +22,7 @@ from musadata.tasks.sizing.fake_execution import Cost, OperatorBudget, Unscalabl
 
 ENOUGH_WORK = 1 << 18  # of one call: the emulator proves a candidate within a second
 MOST_WORK = 1 << 24  # of a proof size; above, no candidate would end on the emulator
+MOST_KEPT_WORK = 1 << 20  # of one with sizes that were asked for: whoever fails at it should not fail for its time
 MOST_DRAWN = 1 << 26  # elements
 _CERTAINLY_SMALL = 1 << 15  # the product of all sizes, the largest cubed; then nothing is loaded to find out more
 _MOST_FAKE_OPERATORS = 4000
@@ -32,6 +33,7 @@ _STEP = 0.04  # of the power, when the first one gives too much work
 _SHARES = (1.0, 0.7, 0.4)  # of it, in further rounds
 _TRIALS = 8
 _LEAST_HALVED = 4
+_WHOLE_WARPS = 64
 
 _UNKNOWN = Cost(seconds=0.0, bytes=0, work=1 << 34, operators=0)  # of what is too much to be worked out
 
@@ -47,10 +49,10 @@ class _Trial:
 
 
 class _Shrinking:
-    """The search for smaller sizes of one text."""
+    """The search for smaller sizes of one text, of which some values stay."""
 
-    def __init__(self, source: str):
-        self._source = source
+    def __init__(self, source: str, kept: frozenset[int] = frozenset()):
+        self._source, self._kept = source, kept
         self._constants = find_constants(source)
         self._sizes = [one for one in self._constants if not one.bounds]
         self._budget = OperatorBudget(_MOST_FAKE_OPERATORS)
@@ -59,8 +61,8 @@ class _Shrinking:
     def find(self) -> list[Values]:
         """Other values for some of the text's integers; none if it is little work as it is.
 
-        First uneven ones, which are the better proof, then powers of two: the text's own sizes may be so as well, and
-        then a candidate may rely on that. The constructor's arguments stay if the others suffice: parameters fix them,
+        First uneven ones, then such as are as even as the text's own: a candidate may rely on that, and may have a path
+        of its own for them. The constructor's arguments stay if the others suffice: parameters fix them,
         so that candidates may have them written into them.
 
         Raises:
@@ -73,11 +75,11 @@ class _Shrinking:
         found, budget = own, max(self._budget.left, _TRIALS * cost.operators)
         for fixed in dict.fromkeys((frozenset(self._of_parameters()), frozenset[int]())):
             self._budget.left = budget
-            self._sizes = [one for one in self._constants if not one.bounds and one.value not in fixed]
+            self._sizes = [one for one in self._constants if not one.bounds and one.value not in fixed | self._kept]
             found = self._shrink_evenly(own) or self._shrink_in_turn(own)
             if found.cost.work <= 2 * ENOUGH_WORK:
                 break
-        if found.cost.work > MOST_WORK:
+        if found.cost.work > (MOST_WORK if not self._kept else MOST_KEPT_WORK):
             raise Unscalable(_FIXED, "no smaller sizes of it were found that run")
         even = self._keep_apart(self._restore_others(found))
         uneven = self._make_uneven(even)
@@ -135,8 +137,8 @@ class _Shrinking:
 
     def _make_uneven(self, found: _Trial) -> _Trial:
         """Sizes that are no multiples of anything, where the reference accepts them."""
-        for together in _of_one_value(list(found.values)):
-            trial = self._try(found.values | {one: found.values[one] + 1 for one in together})
+        for together in _of_one_value([one for one, value in found.values.items() if value % 2 == 0]):
+            trial = self._try(found.values | {one: found.values[one] | 1 for one in together})
             if trial is not None and trial.cost.work <= 2 * ENOUGH_WORK:
                 found = trial
         return found
@@ -157,7 +159,7 @@ class _Shrinking:
         groups = _of_one_value(list(found.values))
         for together in groups:
             if found.values[together[0]] in stay:
-                doubled = found.values | {one: 2 * found.values[one] for one in together}
+                doubled = found.values | {one: _near(one.value, 2 * found.values[one]) for one in together}
                 trial = self._try_with_smaller(doubled, [group for group in groups if group != together])
                 found = trial or found
         return found
@@ -171,7 +173,7 @@ class _Shrinking:
             largest = max(groups, key=lambda group: values[group[0]], default=())
             if not largest or values[largest[0]] < _LEAST_HALVED:
                 return None
-            values = values | {one: values[one] // 2 for one in largest}
+            values = values | {one: _near(one.value, values[one] / 2) for one in largest}
         return None
 
     def _try(self, values: Values) -> _Trial | None:
@@ -202,15 +204,36 @@ class _Shrinking:
 
 
 def _even(size: int, power: float) -> int:
-    """The power of two that is nearest to a power of the size; the size itself if that is not smaller."""
-    smaller = 1 << max(1, round(power * math.log2(size)))
-    return min(size, smaller)
+    """About this power of the size, see `_near`; the size itself if that is not smaller."""
+    return min(size, _near(size, size**power))
+
+
+def _near(size: int, wanted: float) -> int:
+    """A size near the wanted one that two divides as often as it does `size`, so that the same is left over by vectors,
+    warps and blocks; a power of two for what whole warps divide, and where the wanted size is too small for that."""
+    twos = size & -size
+    if twos == size or twos >= _WHOLE_WARPS or wanted < 2 * twos:
+        return 1 << max(1, round(math.log2(wanted)))
+    return twos * max(3, 2 * round((wanted / twos - 1) / 2) + 1)
 
 
 def _of_one_value(constants: Sequence[Constant]) -> list[tuple[Constant, ...]]:
     """Those of one value together, the largest first."""
     values = sorted({one.value for one in constants}, reverse=True)
     return [tuple(one for one in constants if one.value == value) for value in values]
+
+
+def resize_reference(source: str, sizes: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """What `read_reference` returns for the text with some sizes of other values, [old, new], that stay."""
+    resized = {one: new for one in find_constants(source) for old, new in sizes if one.value == old and not one.bounds}
+    changed = replace_constants(source, resized)
+    try:
+        found = _Shrinking(changed, frozenset(resized.values())).find()
+    except Unscalable as why:
+        return {"forms": [], "measure": [], "reason": f"{why.reason}: {why.detail}".strip(": ")}
+    forms = [_form(changed, shrunk) for shrunk in found]
+    moved = [[one.name, one.line, one.value, new] for one, new in resized.items() if new != one.value]
+    return {"forms": [{**form, "shrunk": form["shrunk"] + moved} for form in forms], "measure": [], "reason": ""}
 
 
 def read_reference(source: str) -> dict[str, Any]:

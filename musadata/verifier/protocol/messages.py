@@ -261,6 +261,7 @@ class Call:
         strided: its inputs are not contiguous; it may refuse them, but not silently take them for what they are not.
         check: of accesses: off, brief, full; empty where the backend knows none.
         settled: the call before had the same shapes, so that nothing kept has a reason to change.
+        sampled: only some blocks of each launch run.
         unseen: calls on the same inputs that come before it, of which nothing is looked at; see `run_unseen`.
     """
 
@@ -274,6 +275,7 @@ class Call:
     check: str = ""
     settled: bool = False
     unseen: int = 0
+    sampled: bool = False
 
 
 @dataclass(frozen=True)
@@ -303,7 +305,8 @@ class TimedSets:
 @dataclass(frozen=True)
 class Plan:
     """What a candidate is called with. `inputs`: by the number of the set; `timed`: None where times mean nothing;
-    `state`: empty for a candidate that keeps the one that it constructs."""
+    `state`: empty for a candidate that keeps the one that it constructs; `states`: of models of their own, for the
+    sets that have one."""
 
     init: Json
     parameters: tuple[str, ...]
@@ -313,6 +316,7 @@ class Plan:
     timed: TimedSets | None
     state: bytes
     inputs: Blobs
+    states: Blobs
 
 
 @dataclass(frozen=True)
@@ -371,24 +375,28 @@ class Traffic:
 @dataclass(frozen=True)
 class ReferenceRequest:
     """Input sets to run a reference on, of these sets of shapes. `as_constructed`: with the state that its constructor
-    gives it after the seed, for candidates that cannot be given another one."""
+    gives it after the seed, for candidates that cannot be given another one. `lean`: once each, with the widest
+    tolerances."""
 
     reference: str
     shapes: tuple[tuple[InputSpec, ...], ...]
     sets: tuple[InputSet, ...]
     seed: int
     as_constructed: bool = False
+    lean: bool = False
 
 
 @dataclass(frozen=True)
 class ReferenceSet:
-    """What came of one input set; its tensors are files. `handed_on`: see `PlannedSet`."""
+    """What came of one input set; its tensors are files. `handed_on`: see `PlannedSet`; `own_state`: so is the state of
+    a model of its own."""
 
     plan: InputSet
     literals: tuple[Literal | None, ...]
     structure: Json
     handed_on: tuple[int, ...]
     tolerances: tuple[Tolerance, ...]
+    own_state: bool = False
 
 
 @dataclass(frozen=True)

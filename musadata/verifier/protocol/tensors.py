@@ -44,7 +44,8 @@ def pack(tensors: "Mapping[str, torch.Tensor]") -> bytes:
     entries, chunks = [], []
     for name, tensor in tensors.items():
         dense = tensor.detach().resolve_conj().resolve_neg().contiguous()
-        data = bytes(dense.flatten().view(torch.uint8).numpy()) if dense.numel() else b""
+        flat = dense.reshape(-1).as_strided((dense.numel(),), (1,))  # one element may have any stride
+        data = bytes(flat.view(torch.uint8).numpy()) if dense.numel() else b""
         entries.append([name, str(dense.dtype).removeprefix("torch."), list(dense.shape), len(data)])
         chunks.append(data)
     header = json.dumps(entries).encode()

@@ -36,6 +36,9 @@ _OUTLIER = 16.0  # the typical error is at most this many medians: steps, such a
 class Tolerance:
     """For one output tensor; `relative` and `slack` are 0 for integers, which must be equal.
 
+    `typical`: the most that half of the errors may exceed, in units of float32, relative to the element and to the
+    root mean square; 0 where nothing is known, see `sandboxed.rounding_noise`.
+
     `discriminating`: zeros, a constant, and the result for other inputs fail. `tight`: the slack was tightened, so that
     a correct result in another order of rounding may fail.
     """
@@ -45,6 +48,7 @@ class Tolerance:
     discriminating: bool
     tight: bool = False
     slices: tuple[tuple[int, tuple[float, ...]], ...] = ()  # (axis, slack of each slice along it)
+    typical: float = 0.0
 
 
 def measure_tolerance(

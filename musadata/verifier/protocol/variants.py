@@ -4,6 +4,8 @@ A ReLU that returns its input passes for positive values, a variance computed as
 and all zeros for small ones.
 """
 
+import math
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,8 +25,23 @@ SHIFTED = "shifted by one"  # never judged: shows which functions these are
 # is for functions that are not finite at zero.
 TIES, NONZERO_TIES = "halves, with ties and zeros", "halves, with ties"
 BELOW = "below zero, with extremes last"  # detects a maximum that starts with 0 or leaves out the last value
+# Of the plain values of the same seed, each changed a little more than the one before: detect results that are kept by
+# a fingerprint of the inputs. A swap keeps all sums, a permuted row its own.
+SWAPPED, ELEMENT = "the same but for two swapped elements", "the same but for these and another element"
+PERMUTED = "the same but for these and a permuted row"
+PERTURBED = (SWAPPED, ELEMENT, PERMUTED)
+# Rows that rise or fall, have their largest values side by side, or values that come in clusters; along the last
+# dimension, and along another one: detect a choice among values that only looks at few of a stripe.
+ORDERED, ORDERED_ACROSS = "in order or clusters", "in order or clusters across rows"
+REDRAWN = "plain, and constants have other values"
+# Of the state: parameters that are small or alike at first, scaled up or turned, as no clamp expects.
+RAISED, TURNED = "plain, and lone parameters are large", "plain, and lone parameters have the other sign"
+STATES = (RAISED, TURNED)
 _ORDERS = ((PLAIN, SCALED, OFFSET, SMALL), (PLAIN, SMALL, OFFSET, SCALED))
+TIMED = frozenset(_ORDERS[0])  # on others a candidate may take another time
 _LARGE = {"float64": 1000.0, "float32": 100.0, "float16": 30.0, "bfloat16": 100.0}
+_PERTURBABLE = ("normal", "uniform", "integers", "choice", "bool", "permutation")
+_SMALLEST_USUAL = 0.05  # a constant that is smaller is redrawn as if it were 1
 _EXTREME = 8.0  # times the usual size; its exponential is still finite
 _LONG = 8  # shorter dimensions have no border, as most of them would be border
 _OFFSETS = {"float64": 100.0, "float32": 100.0, "float16": 8.0, "bfloat16": 8.0}
@@ -67,23 +84,130 @@ def can_tie(specs: Sequence[InputSpec]) -> bool:
     return any(spec.kind in ("normal", "uniform") and spec.dtype in _LARGE for spec in specs)
 
 
-def apply_variant(specs: Sequence[InputSpec], values: Sequence[Any], variant: str) -> list[Any]:
-    """The values changed within their specs: integers stay as they are, and values stay in their range."""
+def is_constant(spec: InputSpec) -> bool:
+    """Whether its values were all the same when it was inferred: its range is next to empty."""
+    return spec.kind == "uniform" and spec.high - spec.low <= 2e-6 * max(1.0, abs(spec.low))
+
+
+def apply_variant(specs: Sequence[InputSpec], values: Sequence[Any], variant: str, seed: int = 0) -> list[Any]:
+    """The values changed within their specs: integers stay as they are, but for one, and values stay in their range.
+    `seed`: of the places that are changed, where only some are."""
     from musadata.tracing.inputs import keep_structure
 
-    return [keep_structure(spec, _change(spec, value, variant)) for spec, value in zip(specs, values, strict=True)]
+    if variant in PERTURBED:
+        changed = _perturb(specs, values, variant, seed)
+    else:
+        pairs = enumerate(zip(specs, values, strict=True))
+        changed = [_change(spec, value, variant, seed + at) for at, (spec, value) in pairs]
+    return [keep_structure(spec, value) for spec, value in zip(specs, changed, strict=True)]
 
 
-def _change(spec: InputSpec, value: Any, variant: str) -> Any:
+def _perturb(specs: Sequence[InputSpec], values: Sequence[Any], variant: str, seed: int) -> list[Any]:
+    """Two elements swapped; then one changed, in all inputs but the first if there are others; then a row of the first
+    permuted."""
+    changed = list(values)
+    chosen = [at for at, spec in enumerate(specs) if spec.kind in _PERTURBABLE and values[at].numel() > 1]
+    for at in chosen:
+        spec, places = specs[at], random.Random(f"{seed}/{at}")
+        changed[at] = value = values[at].clone()
+        flat = value.view(-1)
+        one, other = _draw_place(value, places), _draw_place(value, places)
+        flat[[one, other]] = flat[[other, one]]
+        if variant != SWAPPED and spec.kind != "permutation" and (at != chosen[0] or len(chosen) == 1):
+            place = _draw_place(value, places)
+            flat[place] = _another(spec, flat[place])
+        if variant == PERMUTED and at == chosen[0]:
+            rows = value.view(-1, value.shape[-1])
+            row = places.randrange(len(rows))
+            rows[row] = rows[row][places.sample(range(rows.shape[1]), rows.shape[1])]
+    return changed
+
+
+def _draw_place(value: "torch.Tensor", places: random.Random) -> int:
+    """A flat index that is neither among the first, nor a multiple of a small number, as far as there is one."""
+    count = value.numel()
+    for _ in range(64):
+        place = places.randrange(count // 8, count)
+        if math.gcd(place, 210) == 1:
+            return place
+    return places.randrange(count)
+
+
+def _another(spec: InputSpec, element: "torch.Tensor") -> Any:
+    """A value of the same kind, far from this one."""
+    from musadata.tasks.normal_values import moments
+    from musadata.tracing.inputs import parse_literal
+
+    if spec.kind == "bool":
+        return not bool(element)
+    if spec.kind == "choice":
+        return next((one for one in parse_literal(spec.literal) if one != element.item()), element.item())
+    if spec.kind == "integers":
+        low, high = math.ceil(spec.low), math.ceil(spec.high)
+        return low + (int(element) - low + max(1, (high - low) // 2)) % (high - low)
+    if spec.kind == "uniform":
+        middle = (spec.low + spec.high) / 2.0
+        return spec.low + (spec.high - spec.low) * (0.0625 if element.item() > middle else 0.9375)
+    mean, deviation = moments(spec)
+    return mean + deviation * (-4.0 if element.real.item() > mean + 2.0 * deviation else 4.0)
+
+
+def _change(spec: InputSpec, value: Any, variant: str, seed: int) -> Any:
+    if variant == REDRAWN:
+        return _redrawn(spec, value, seed) if is_constant(spec) and value.dtype.is_floating_point else value
+    if variant in (ORDERED, ORDERED_ACROSS):
+        is_real = spec.kind in ("normal", "uniform") and value.dtype.is_floating_point
+        return _in_order(spec, value, variant, random.Random(seed)) if is_real else value
     if variant == INFINITE:
         return _with_infinities(value) if spec.kind == "normal" and value.dtype.is_floating_point else value
-    if variant == PLAIN or spec.kind not in ("normal", "uniform") or not value.dtype.is_floating_point:
+    if variant in (PLAIN, *STATES) or spec.kind not in ("normal", "uniform") or not value.dtype.is_floating_point:
         return value
     if spec.kind == "uniform" and variant in (LARGE, FAR, SHIFTED):
         return value
     if spec.kind == "uniform":
         return _within_range(spec, value, variant).to(value.dtype)
     return _change_normal(spec, value, variant).to(value.dtype)
+
+
+def _redrawn(spec: InputSpec, value: "torch.Tensor", seed: int) -> "torch.Tensor":
+    """Values of a usual size and of the constant's sign, none of them near to it."""
+    import torch
+
+    size = abs(spec.low) if _SMALLEST_USUAL <= abs(spec.low) <= 1.0 / _SMALLEST_USUAL else 1.0
+    parts = torch.arange(value.numel()).reshape(value.shape) + seed % 4
+    factors = torch.tensor([0.375, 1.875, 0.625, 1.5])[parts % 4]
+    return (math.copysign(size, spec.low) * (factors + (seed >> 2) % 64 / 1024.0)).to(value.dtype)
+
+
+def _in_order(spec: InputSpec, value: "torch.Tensor", variant: str, places: random.Random) -> "torch.Tensor":
+    """One row after the other rises, rises from a drawn place on, falls, or consists of clusters."""
+    import torch
+
+    if value.dim() == 0 or value.numel() == 0:
+        return value
+    axis = value.dim() - 1
+    if variant == ORDERED_ACROSS and value.dim() > 1:
+        axis = max(range(axis), key=lambda one: value.shape[one])
+    changed = value.clone()
+    rows = changed.movedim(axis, -1)
+    flat = rows.reshape(-1, rows.shape[-1])
+    length, rising = flat.shape[1], flat.sort(1).values
+    start = places.randrange(length)
+    shift = places.randrange(4) if len(flat) < 4 else 0
+    for pattern in range(4):
+        part = slice((pattern + shift) % 4, None, 4)
+        if pattern == 0:
+            flat[part] = rising[part]
+        elif pattern == 1:  # the largest ones are side by side at a drawn place
+            flat[part] = rising[part].roll(start, 1)
+        elif pattern == 2:
+            flat[part] = rising[part].flip(1)
+        else:  # neighbours in value are neighbours in place
+            count = max(1, length // 8)
+            order = torch.tensor(places.sample(range(count), count))
+            whole = rising[part][:, : count * (length // count)].reshape(-1, count, length // count)[:, order]
+            flat[part] = torch.cat([whole.flatten(1), rising[part][:, count * (length // count) :]], 1)
+    return flat.reshape(rows.shape).movedim(-1, axis).contiguous()
 
 
 def _change_normal(spec: InputSpec, value: "torch.Tensor", variant: str) -> "torch.Tensor":

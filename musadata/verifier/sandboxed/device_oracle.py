@@ -31,6 +31,7 @@ from musadata.verifier.sandboxed import plain_values
 from musadata.verifier.sandboxed.conditioning import measure_conditioning
 from musadata.verifier.sandboxed.device_inputs import ROUNDS, draw_on, redraw
 from musadata.verifier.sandboxed.device_models import KEPT_SHARE, construct_on, digest_state, free_memory, lacks_memory
+from musadata.verifier.sandboxed.double_precision import call_in_double, find_tables
 from musadata.verifier.sandboxed.model_state import randomise, tensors_of
 from musadata.verifier.sandboxed.window import Window, open_window, put_chunk, size_of
 
@@ -55,6 +56,7 @@ class DeviceOracle:
         self.arguments = draw_on(device, self._specs, request.seed)
         with exactly():
             self._initial, self.model = _build(source, self._init, request, (device, self.arguments))
+            self._tables = find_tables(self.model, lambda: _construct(source, self._init, request, device))
         self._asked = measures.Expect(request.seed)
         self._leaves: list[torch.Tensor] = []
         self._oracle: list[torch.Tensor] = []  # once it is needed, see `_find_oracle`
@@ -141,8 +143,7 @@ class DeviceOracle:
         return [leaf.detach().to(_widest(leaf)).contiguous() for leaf in found]
 
     def _run_double(self, values: list[Any]) -> list[torch.Tensor]:
-        wide = [_widened(value) for value in values]
-        return flatten(copy.deepcopy(self.model).double()(*wide))[1]
+        return flatten(call_in_double(self.model, values, self._tables))[1]
 
     def _run_parts(self, values: list[Any], failure: Exception) -> list[torch.Tensor]:
         """The results in double precision, of some rows of the batch at a time: what comes out must be near the
@@ -305,7 +306,7 @@ def _build(
     """How the model's state starts, and the model with the state that it has on the proof sets, or a state of its own
     where it is another model there. `inputs`: the device, and values to try."""
     device, values = inputs
-    model = construct_on(device, lambda: source.Model(*copy.deepcopy(init)), request.seed)
+    model = _construct(source, init, request, device)
     if request.state:
         own = tensors_of(model)
         for name, value in unpack_torch(request.state).items():
@@ -316,8 +317,12 @@ def _build(
         return initial, model
     randomise(model, request.seed)
     if not _is_usable(model, values):
-        model = construct_on(device, lambda: source.Model(*copy.deepcopy(init)), request.seed)
+        model = _construct(source, init, request, device)
     return initial, model
+
+
+def _construct(source: Any, init: Any, request: measures.PrepareMeasure, device: str) -> torch.nn.Module:
+    return construct_on(device, lambda: source.Model(*copy.deepcopy(init)), request.seed)
 
 
 def _is_usable(model: torch.nn.Module, values: list[Any]) -> bool:
@@ -364,10 +369,6 @@ def _own(leaf: torch.Tensor, memory: set[int]) -> torch.Tensor:
     """The result, dense, in memory that is no input's."""
     dense = leaf.resolve_conj().resolve_neg().contiguous()
     return dense.clone() if dense.untyped_storage().data_ptr() in memory else dense
-
-
-def _widened(value: Any) -> Any:
-    return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
 
 def _widest(leaf: torch.Tensor) -> torch.dtype:

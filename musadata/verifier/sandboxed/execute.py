@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -27,7 +27,7 @@ from musadata.verifier.protocol import messages
 from musadata.verifier.protocol.message_encoding import ask_for, encode
 from musadata.verifier.protocol.pytree import BadStructure, flatten
 from musadata.verifier.protocol.tensors import DTYPES, pack, unpack_torch
-from musadata.verifier.sandboxed.device_models import describe_failure, free_memory, load_kernels
+from musadata.verifier.sandboxed.device_models import describe_failure, free_memory, lacks_memory, load_kernels
 from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch, count_moved_or_pinned
 from musadata.verifier.sandboxed.integrity_guard import IntegrityGuard
 from musadata.verifier.sandboxed.measure import Stopwatch, Turns, hold_sets, time_candidate
@@ -40,6 +40,10 @@ MODULE = "musadata_candidate"
 FILE = "<candidate>"
 _UNSEEN_SECONDS = 0.03  # CPU time of this thread
 _UNSEEN_WALL_SECONDS = 0.3  # where a device does the work, or other processes use the CPU
+
+
+class OwnFailure(RuntimeError):
+    """Our own code has failed; see `judge`."""
 
 
 class CompilationFailed(RuntimeError):
@@ -193,8 +197,11 @@ def load_candidate(source: str) -> ModuleType:
 
 def _carry_out(run: _Run, call: messages.Call) -> messages.CallFacts:
     """Make one call of the forward; returns facts and writes the outputs to the file that the call names."""
-    held = _fill(run, call.set, call.strided)
-    values = _arguments(run.plan.sets[call.set].literals, held)
+    if str(call.set) in run.plan.states:
+        run = replace(run, model=_model_of_set(run, call.set))
+    with _own_work():
+        held = _fill(run, call.set, call.strided)
+        values = _arguments(run.plan.sets[call.set].literals, held)
     run_unseen(run, values, call.unseen)
     _configure(run, call)
     run.backend.take_records()
@@ -219,7 +226,29 @@ def _carry_out(run: _Run, call: messages.Call) -> messages.CallFacts:
         facts = replace(facts, changed_state=changed)
     run.backend.configure(order="forward", seed=0, poison=0xFF, null_kernels=False)
     facts = replace(facts, written=tuple(watch.written()))
-    return facts if facts.error or facts.structure is None else _keep_outputs(run, call, facts, leaves, held)
+    if facts.error or facts.structure is None:
+        return facts
+    with _own_work():
+        return _keep_outputs(run, call, facts, leaves, held)
+
+
+def _model_of_set(run: _Run, index: int) -> torch.nn.Module:
+    """A model of its own, with the state that the set is called with: what a model has made of its weights is kept."""
+    model, _ = construct_seeded(lambda: type(run.model)(*decode(run.plan.init)), run.plan.seed)
+    model = model.to(run.backend.DEVICE)
+    copy_state(model, unpack_torch(run.plan.states[str(index)]), set(run.plan.parameters))
+    return model
+
+
+@contextlib.contextmanager
+def _own_work() -> Iterator[None]:
+    """What fails here is our failure, and not the candidate's: but for errors of the device, which come late."""
+    try:
+        yield
+    except Exception as error:
+        if lacks_memory(error) or "CUDA" in str(error):
+            raise
+        raise OwnFailure(f"{type(error).__name__}: {error}") from error
 
 
 def _keep_outputs(
@@ -238,6 +267,7 @@ def _keep_outputs(
 
 def _configure(run: _Run, call: messages.Call) -> None:
     modes: dict[str, Any] = {"check": call.check, "settled": call.settled} if call.check else {}
+    modes |= {"sampled": True} if call.sampled else {}
     run.backend.configure(order=call.order, seed=call.seed, poison=call.poison, null_kernels=call.null_kernels, **modes)
 
 

@@ -12,6 +12,8 @@ from musadata.verifier.protocol.tensors import pack
 if TYPE_CHECKING:
     import torch
 
+_FEW, _SMALL = 4096, 0.05
+_RAISED = 3.5  # times the value that it has
 _PART = 1 << 24  # elements of a tensor that are changed at a time
 
 
@@ -54,8 +56,9 @@ def randomise(model: "torch.nn.Module", seed: int, buffers: bool = True) -> None
     its arguments, since a model may keep a tensor that it is given.
 
     An all-zero tensor gets values in [-0.5, 0.5). The values of others are multiplied by factors in [0.5, 1.5), which
-    keeps signs and zeros: variances stay positive and masks stay masks. A device draws in single precision and changes
-    a part at a time: some models have weights of gigabytes.
+    keeps signs and zeros: variances stay positive and masks stay masks. What is small and alike, such as the scale of
+    a branch or a decay, is 1 before: else nobody would see who leaves it out. A device draws in single precision and
+    changes a part at a time: some models have weights of gigabytes.
     """
     import torch
 
@@ -75,9 +78,40 @@ def randomise(model: "torch.nn.Module", seed: int, buffers: bool = True) -> None
             noise = draw_on("cuda", [spec], number)[0] if tensor.is_cuda else draw([spec], number)[0]
             # Without asking: a device that others use, too, takes milliseconds for each answer.
             is_set, is_finite = tensor.any(), torch.isfinite(tensor).all()
+            if tensor.numel() <= _FEW:
+                is_small = ((tensor == tensor.reshape(-1)[0]) & (tensor.abs() < _SMALL)).all()
+                tensor.copy_(torch.where(is_small, tensor.sign(), tensor))
             for part, change in zip(_parts(tensor), _parts(noise), strict=True):
                 fresh = torch.where(is_set, part.double() * (1.0 + change), change)
                 part.copy_(torch.where(is_finite, fresh.to(part.dtype), part))
+
+
+def _is_lone(tensor: "torch.Tensor") -> bool:
+    """Whether it is one number, or few that are alike."""
+    return tensor.numel() <= _FEW and (tensor.numel() == 1 or bool((tensor == tensor.reshape(-1)[0]).all()))
+
+
+def find_lone(model: "torch.nn.Module") -> list[str]:
+    """The floats of a model that are one number, or few that are alike and neither 0 nor 1, by name: scales,
+    temperatures, slopes. `model` as it was constructed."""
+    return [
+        name
+        for name, tensor in tensors_of(model).items()
+        if tensor.dtype.is_floating_point
+        and tensor.numel()
+        and _is_lone(tensor)
+        and (tensor.numel() == 1 or float(tensor.reshape(-1)[0]) not in (0.0, 1.0))
+    ]
+
+
+def turn(model: "torch.nn.Module", lone: list[str], sign: float) -> None:
+    """Make the numbers that `find_lone` has found large, beyond what clamps expect, and change their sign for -1."""
+    import torch
+
+    with torch.no_grad():
+        for name in lone:
+            tensor = tensors_of(model)[name]
+            tensor.mul_(sign * _RAISED)
 
 
 def _parts(tensor: "torch.Tensor") -> "tuple[torch.Tensor, ...]":

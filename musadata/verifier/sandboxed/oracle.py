@@ -5,8 +5,9 @@ No candidate ever runs in this process.
 
 import contextlib
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,20 @@ from musadata.verifier.protocol.message_encoding import decode, encode
 from musadata.verifier.protocol.messages import Literal, ReferenceFacts, ReferenceRequest, ReferenceSet
 from musadata.verifier.protocol.pytree import flatten
 from musadata.verifier.protocol.tensors import pack
-from musadata.verifier.protocol.tolerance import measure_tolerance, measure_wide_tolerance
+from musadata.verifier.protocol.tolerance import Tolerance, measure_tolerance, measure_wide_tolerance
 from musadata.verifier.protocol.variants import InputSet
 from musadata.verifier.sandboxed import plain_values
 from musadata.verifier.sandboxed.conditioning import measure_conditioning
 from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch
-from musadata.verifier.sandboxed.model_state import construct_seeded, randomise, tensors_of
+from musadata.verifier.sandboxed.double_precision import Tables, call_in_double, find_tables
+from musadata.verifier.sandboxed.model_state import construct_seeded, find_lone, randomise, tensors_of, turn
 from musadata.verifier.sandboxed.nonfinite import relax
+from musadata.verifier.sandboxed.rounding_noise import measure_typical
 
+_EXTREME = (
+    *(variants.LARGE, variants.TIES, variants.BELOW, variants.ORDERED, variants.ORDERED_ACROSS, variants.REDRAWN),
+    *variants.PERTURBED,
+)
 _MOST_NONFINITE = 0.5
 _VANISHING = 1e-12  # relative to the usual size: below it only rounding is left to compare
 _ROUNDINGS = 64  # by which two results may differ if only the order of additions differs
@@ -44,11 +51,12 @@ def run_reference(message: object) -> dict[str, object]:
     source = load_reference(request.reference)
     arguments = source.get_init_inputs()
     reference = _build_stable(source, arguments, request)
-    _check_repeats(reference, reference.draw(request.sets[0], variants.PLAIN))
+    if not request.lean:
+        _check_repeats(reference, reference.draw(request.sets[0], variants.PLAIN))
     _write("state", tensors_of(reference.model))
     sets: list[ReferenceSet] = []
     for plan in request.sets:
-        sets += _run_plan(len(sets), plan, reference)
+        sets += [_run_lean(len(sets), plan, reference)] if request.lean else _run_plan(len(sets), plan, reference)
     names = tuple(name for name, _ in reference.model.named_parameters(remove_duplicate=False))
     return encode(ReferenceFacts(plain_values.encode(list(arguments)), names, tuple(sets), reference.initial))
 
@@ -59,18 +67,22 @@ class _Reference:
 
     Attributes:
         initial: digests of its parameters and buffers as they were constructed.
+        tables: see `find_tables`.
+        remake: another such model, and what `find_lone` finds in it.
         usual: by set of shapes, the oracle's results for the first input set that was run.
     """
 
     specs: tuple[tuple[InputSpec, ...], ...]
     model: torch.nn.Module
     initial: dict[str, str]
+    tables: Tables
+    remake: Callable[[], tuple[torch.nn.Module, list[str]]]
     usual: dict[int, list[torch.Tensor]] = field(default_factory=dict)
 
     def draw(self, plan: InputSet, variant: str) -> list[Any]:
         """The input set's values, changed as the variant says."""
         specs = self.specs[plan.shape]
-        return variants.apply_variant(specs, draw(specs, plan.seed), variant)
+        return variants.apply_variant(specs, draw(specs, plan.seed), variant, plan.seed)
 
     def leaves(self, values: list[Any]) -> list[torch.Tensor]:
         """The tensors of the result for copies of these values."""
@@ -85,12 +97,8 @@ class _Reference:
 
     def oracle(self, values: list[Any], leaves: list[torch.Tensor]) -> list[torch.Tensor]:
         """The result in double precision; the reference's own `leaves` if the model does not run in it."""
-        wide = [
-            value.double() if isinstance(value, torch.Tensor) and value.dtype.is_floating_point else value
-            for value in values
-        ]
         try:
-            found = flatten(_call(copy.deepcopy(self.model).double(), _copies(wide)))[1]
+            found = flatten(call_in_double(self.model, _copies(values), self.tables))[1]
         except Exception:
             found = []
         fits = len(found) == len(leaves) and all(a.shape == b.shape for a, b in zip(found, leaves, strict=True))
@@ -101,11 +109,21 @@ def _build_stable(source: Any, arguments: Any, request: ReferenceRequest) -> _Re
     """The model with as much of its state randomised as gives finite results: some buffers hold indices or
     constants."""
     failure: Exception | None = None
-    for parameters, buffers in _STATES[2 * request.as_constructed :]:
-        model, initial = construct_seeded(lambda: source.Model(*copy.deepcopy(arguments)), request.seed)
-        reference = _Reference(request.shapes, model, initial)
-        if parameters:
-            randomise(reference.model, request.seed, buffers)
+
+    def construct() -> tuple[torch.nn.Module, dict[str, str]]:
+        return construct_seeded(lambda: source.Model(*copy.deepcopy(arguments)), request.seed)
+
+    for changed in _STATES[2 * request.as_constructed :]:
+        model, initial = construct()
+        tables = find_tables(model, lambda: construct()[0])
+        reference = _Reference(
+            request.shapes,
+            model,
+            initial,
+            tables,
+            partial(_change_state, lambda: construct()[0], request.seed, changed),
+        )
+        _change_state(lambda: model, request.seed, changed)  # noqa: B023 (called at once)
         try:
             leaves = reference.leaves(reference.draw(request.sets[0], variants.PLAIN))
         except Exception as error:
@@ -114,6 +132,17 @@ def _build_stable(source: Any, arguments: Any, request: ReferenceRequest) -> _Re
         if all(bool(torch.isfinite(leaf).any()) for leaf in leaves if leaf.dtype.is_floating_point and leaf.numel()):
             return reference
     raise failure or ValueError("the reference gives no finite result")
+
+
+def _change_state(
+    make: Callable[[], torch.nn.Module], seed: int, changed: tuple[bool, bool]
+) -> tuple[torch.nn.Module, list[str]]:
+    """A model with its parameters and buffers randomised, as `changed` says, and what is lone in it."""
+    model, (parameters, buffers) = make(), changed
+    lone = find_lone(model) if parameters else []
+    if parameters:
+        randomise(model, seed, buffers)
+    return model, lone
 
 
 def _check_repeats(reference: _Reference, values: list[Any]) -> None:
@@ -155,12 +184,28 @@ def _copies(values: list[Any]) -> list[Any]:
 
 def _run_plan(index: int, plan: InputSet, reference: _Reference) -> Iterator[ReferenceSet]:
     """The facts about a planned input set; nothing if it would prove nothing for this reference."""
-    if plan.variant in (variants.LARGE, variants.TIES, variants.BELOW):
+    if plan.variant in variants.STATES:
+        model, lone = reference.remake()
+        if lone:
+            turn(model, lone, -1.0 if plan.variant == variants.TURNED else 1.0)
+            for found in _run_extreme(index, plan, replace(reference, model=model)):
+                _write(f"state{index}", tensors_of(model))
+                yield replace(found, own_state=True)
+    elif plan.variant in _EXTREME:
         yield from _run_extreme(index, plan, reference)
     elif plan.variant != variants.INFINITE:
         yield _run_set(index, plan, reference)
     elif not _is_finite(reference.floats(plan, variants.INFINITE) or []):
         yield _run_set(index, plan, replace(reference, usual={}))
+
+
+def _run_lean(index: int, plan: InputSet, reference: _Reference) -> ReferenceSet:
+    """Once in single and once in double precision; what moves with the inputs is not measured."""
+    _, values, given, result = _run_variant(plan, reference)
+    structure, leaves = flatten(result)
+    oracle = reference.oracle(values, leaves)
+    tolerances = [measure_wide_tolerance(leaf, truth, None) for leaf, truth in zip(leaves, oracle, strict=True)]
+    return _write_set(index, plan, (values, given), (structure, leaves), (oracle, None, tolerances))
 
 
 def _run_set(index: int, plan: InputSet, reference: _Reference, extreme: bool = False) -> ReferenceSet:
@@ -184,16 +229,34 @@ def _run_set(index: int, plan: InputSet, reference: _Reference, extreme: bool = 
     for leaf, truth, moved, other in zip(leaves, oracle, shaken, others, strict=True):
         other_truth = other if others is not oracle and other.shape == truth.shape else None
         tolerances.append(measure_tolerance(leaf, truth, moved, other_truth))
+    if variant == variants.PLAIN:
+        typical = measure_typical(lambda: reference.oracle(values, leaves), leaves, oracle, plan.seed)
+        tolerances = [replace(own, typical=most) for own, most in zip(tolerances, typical, strict=True)]
     if extreme and not all(tolerance.tight for tolerance in tolerances):
         loose = map(measure_wide_tolerance, leaves, oracle, shaken)
         tolerances = [wide if own.tight else own for own, wide in zip(tolerances, loose, strict=True)]
     if variant == variants.INFINITE:
         relax(reference.leaves, values, reference.draw(plan, variants.PLAIN), leaves, oracle)
+    made = (oracle, conditions, tolerances)
+    return _write_set(index, replace(plan, variant=variant), (values, given), (structure, leaves), made)
+
+
+def _write_set(
+    index: int,
+    plan: InputSet,
+    inputs: tuple[list[Any], list[Any]],
+    result: tuple[Any, list[torch.Tensor]],
+    made: tuple[list[torch.Tensor], list[torch.Tensor] | None, list[Tolerance]],
+) -> ReferenceSet:
+    """Write the files of an input set. `inputs`: the values, and the copies that the reference was given; `made`: the
+    oracle, the conditions, none for zeros, and the tolerances."""
+    (values, given), (structure, leaves), (oracle, conditions, tolerances) = inputs, result, made
+    conditions = conditions or [torch.zeros(leaf.shape) for leaf in leaves]
     _write(f"inputs{index}", {str(i): value for i, value in enumerate(values) if isinstance(value, torch.Tensor)})
     for name, tensors in (("expected", leaves), ("oracle", oracle), ("condition", conditions)):
         _write(f"{name}{index}", {str(i): tensor for i, tensor in enumerate(tensors)})
     return ReferenceSet(
-        plan=replace(plan, variant=variant),
+        plan=plan,
         literals=tuple(
             None if isinstance(value, torch.Tensor) else Literal(plain_values.encode(value)) for value in values
         ),
@@ -208,7 +271,7 @@ def _run_extreme(index: int, plan: InputSet, reference: _Reference) -> list[Refe
     tightened."""
     for variant in _alternatives(plan, reference):
         floats = reference.floats(plan, variant)
-        if floats is not None and _is_finite(floats):
+        if floats is not None and (_is_finite(floats) or variant in variants.PERTURBED):
             fact = _run_set(index, replace(plan, variant=variant), reference, extreme=True)
             is_extreme = fact.plan.variant == variant  # not replaced by plain values
             if is_extreme and not any(tolerance.tight for tolerance in fact.tolerances):

@@ -2,6 +2,7 @@
 
 import base64
 import math
+from types import SimpleNamespace
 from typing import Any
 
 from musadata.verifier.protocol.tensors import pack, unpack_torch
@@ -12,7 +13,8 @@ class NotPlain(Exception):
 
 
 def encode(value: Any) -> Any:
-    """A value as JSON: numbers, strings, containers, tensors, and functions and classes of torch.
+    """A value as JSON: numbers, strings, containers, tensors, functions and classes of torch, and objects that
+    only hold such values.
 
     Raises:
         NotPlain: the value is, or holds, anything else.
@@ -41,11 +43,23 @@ def encode(value: Any) -> Any:
 
 
 def _encode_name(value: Any) -> Any:
+    import torch
+
     module, name = getattr(value, "__module__", "") or "", getattr(value, "__qualname__", "")
     for space in ("torch", "torch.nn", "torch.nn.functional"):
         if (module.startswith("torch") or module == "") and name and _look_up(f"{space}.{name}") is value:
             return {"name": f"{space}.{name}"}
-    raise NotPlain(f"a constructor argument is a {type(value).__name__}, which cannot be passed on")
+    if isinstance(value, torch.nn.Module) or module.startswith("torch"):
+        raise NotPlain(f"a constructor argument is a {type(value).__name__}, which cannot be passed on")
+    return _encode_configuration(value)
+
+
+def _encode_configuration(value: Any) -> Any:
+    """An object, or a class, that only holds values; a candidate gets another object with the same attributes."""
+    held = {name: getattr(value, name) for name in dir(value) if not name.startswith("_")}
+    if not held or any(map(callable, held.values())):
+        raise NotPlain(f"a constructor argument is a {type(value).__name__}, which cannot be passed on")
+    return {"namespace": [[name, encode(item)] for name, item in held.items()]}
 
 
 def _look_up(path: str) -> Any:
@@ -76,5 +90,6 @@ def decode(value: Any) -> Any:
         "torch": lambda name: getattr(torch, name),
         "device": torch.device,
         "name": _look_up,
+        "namespace": lambda items: SimpleNamespace(**{name: decode(item) for name, item in items}),
     }
     return decoders[kind](content)

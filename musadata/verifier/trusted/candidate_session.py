@@ -101,6 +101,7 @@ def describe_plan(
         timed=timed,
         state=b"" if expectation.as_constructed else expectation.state,
         inputs=messages.number_blobs([item.inputs for item in sets]),
+        states={str(index): item.state for index, item in enumerate(sets) if item.state},
     )
 
 

@@ -70,7 +70,29 @@ def _compare_array(
         rule = rules.CORRECTNESS_VALUES
     else:
         wrong, rule = _wrong_floats(got, want, oracle, condition, tolerance)
-    return _finding(name, rule, wrong, got, want) if wrong.any() else None
+    return _finding(name, rule, wrong, got, want) if wrong.any() else _drift(name, got, want, oracle, tolerance)
+
+
+def _drift(name: str, got: Array, want: Array, oracle: Array, tolerance: Tolerance) -> Finding | None:
+    """A finding if most elements are a little off, by more than rounding makes."""
+    if not tolerance.typical:
+        return None
+    units = [_typical_error(array, oracle) for array in (got, want)]
+    if units[0] <= tolerance.typical or units[0] <= units[1]:
+        return None
+    return rules.CORRECTNESS_DRIFT.finding(name, *(f"{number:.3g}" for number in (*units, tolerance.typical)))
+
+
+def _typical_error(got: Array, oracle: Array) -> float:
+    """The median error in units of float32, relative to the element and to the root mean square of all."""
+    finite = np.isfinite(oracle.values) & np.isfinite(got.values)
+    truth = oracle.values[finite]
+    errors = np.abs(got.values[finite] - truth)
+    telling = (truth != 0) | (errors != 0)
+    if not telling.any():
+        return 0.0
+    size = np.sqrt(np.mean(np.square(truth)))
+    return float(np.median(errors[telling] / (np.abs(truth[telling]) + size)) * 2.0**24)
 
 
 def _swallowed(name: str, got: Array, want: Array, oracle: Array) -> Finding | None:

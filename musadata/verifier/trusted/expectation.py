@@ -37,6 +37,7 @@ class ExpectedSet:
     conditions: tuple[Array, ...]
     tolerances: tuple[Tolerance, ...]
     handed_on: tuple[int, ...] = ()  # outputs that are an input, or a view of one
+    state: bytes = b""  # of a model of its own; empty for that of the expectation
 
     @property
     def discriminating(self) -> bool:
@@ -79,13 +80,16 @@ class ReferenceRunner:
         seed: int,
         seconds: float = math.inf,
         as_constructed: bool = False,
+        lean: bool = False,
     ) -> Expectation:
-        """The expected results for every planned input set, within so many seconds of CPU time.
+        """The expected results for every planned input set, within so many seconds of CPU time. `lean`: see
+        `ReferenceRequest`.
 
         Raises:
             BadReference: it fails, exceeds a limit, or returns nothing that can be compared.
         """
-        request = encode(ReferenceRequest(source, tuple(map(tuple, shape_sets)), tuple(plans), seed, as_constructed))
+        specs = tuple(map(tuple, shape_sets))
+        request = encode(ReferenceRequest(source, specs, tuple(plans), seed, as_constructed, lean))
         key = hashlib.sha256(json.dumps(request).encode()).hexdigest()
         with self._lock:
             turn = self._turns.setdefault(key, threading.Lock())
@@ -150,4 +154,5 @@ def _read_set(index: int, item: ReferenceSet, files: dict[str, bytes]) -> Expect
         oracle=tuple(oracle[name] for name in order),
         conditions=tuple(conditions[name] for name in order),
         tolerances=item.tolerances,
+        state=files[f"state{index}"] if item.own_state else b"",
     )

@@ -16,6 +16,7 @@ from musadata.verifier.trusted.expectation import Expectation, ExpectedSet
 from musadata.verifier.trusted.runtime_legality import check_runtime_legality
 
 _MOST_SENTENCES = 200
+_OWN_FAILURE = "OwnFailure"  # the exception of `execute`
 _SEEN_IN_EMULATION = "Seen in emulation: the device does not notice it."
 
 
@@ -64,7 +65,7 @@ class Judgement:
 
 
 # What is said of results that are right by our tolerance, or with the reference's parameters.
-_OTHERS = (rules.CORRECTNESS_HARNESS.id, rules.INTERFACE_INITIAL_STATE.id)
+_OTHERS = (rules.CORRECTNESS_HARNESS.id, rules.CORRECTNESS_DRIFT.id, rules.INTERFACE_INITIAL_STATE.id)
 
 
 def _forbids_timing(finding: Finding) -> bool:
@@ -92,6 +93,10 @@ def judge(
     missing = [text for kind, text, _, _ in report.kernel_faults() if kind == "unsupported"]
     if missing:
         finding = rules.EXECUTE_UNSUPPORTED.finding(missing[0])
+        return Judgement(VerifyStage.EXECUTE, in_order([*seen, finding]), (), operators, kernels)
+    error = report.facts.error
+    if error and error.error_type == _OWN_FAILURE and not report.facts.tampered:
+        finding = rules.EXECUTE_OWN_FAILURE.finding(error.message[:300])
         return Judgement(VerifyStage.EXECUTE, in_order([*seen, finding]), (), operators, kernels)
     conditions = [condition_of(item.plan) for item in expectation.sets]
     counted, wrong = _judge_results(report, calls, expectation, conditions)
@@ -153,12 +158,12 @@ def _judge_end(outcome: Outcome, report: Report, calls: Sequence[Call], conditio
     ]
     findings += [rules.DEVICE_FAULT.worded(line) for line in report.faults if not findings]
     if not findings:
-        findings = _refused_launches(report, where)
+        findings = refused_launches(report, where)
     if not findings:
         failed = ((name, item.error) for name, item in report.calls.items() if report.must_succeed(name))
         raised = {where.get(name, ""): error for name, error in failed if error}
         raised |= {"": report.facts.error} if report.facts.error else {}
-        findings = [replace(_exception(error), condition=condition) for condition, error in raised.items()]
+        findings = [replace(describe_exception(error), condition=condition) for condition, error in raised.items()]
     if outcome.status == "error":
         findings.append(rules.EXECUTE_ERROR.worded(f"{outcome.error_type}: {outcome.message}"[:400]))
     elif not outcome.ok and (outcome.status != "crash" or not findings):
@@ -167,7 +172,8 @@ def _judge_end(outcome: Outcome, report: Report, calls: Sequence[Call], conditio
     return findings
 
 
-def _exception(error: ErrorFacts) -> Finding:
+def describe_exception(error: ErrorFacts) -> Finding:
+    """A finding with its type, message, and line in the candidate."""
     message = " ".join(error.message.split())
     return rules.EXECUTE_EXCEPTION.worded(f"{error.error_type}: {message}"[:500], _candidate_line(error.traceback))
 
@@ -190,7 +196,7 @@ _CUDA_ERRORS = {
 }
 
 
-def _refused_launches(report: Report, where: Mapping[str, str]) -> list[Finding]:
+def refused_launches(report: Report, where: Mapping[str, str]) -> list[Finding]:
     """Launches that CUDA would not accept; a candidate that asks for no error code does not notice."""
     found = []
     for name, item in report.calls.items():

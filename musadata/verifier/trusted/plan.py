@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from musadata.config import VerifierConfig
 from musadata.records import InputSpec, Task
@@ -56,7 +56,8 @@ def collect_shapes(task: Task, extra: Sequence[Sequence[InputSpec]]) -> list[tup
 
 
 def plan_sets(config: VerifierConfig, task_id: str, shapes: Sequence[Sequence[InputSpec]]) -> list[InputSet]:
-    """All input sets. The sets of shapes alternate, so that nothing that a call keeps fits the next one. Of a set
+    """All input sets. The first comes again at once, hardly changed; then the sets of shapes alternate, so that nothing
+    that a call keeps fits the next one. Of a set
     of shapes that is there for its one long size or its many elements, one is drawn."""
     count, full = config.input_sets, _drawn_in_full(shapes)
 
@@ -68,7 +69,12 @@ def plan_sets(config: VerifierConfig, task_id: str, shapes: Sequence[Sequence[In
         for index in range(count)
         for shape in (full if index else range(len(shapes)))
     ]
+    plain, others = sets[0], sets[1:]
     # `run_reference` drops those of the following that prove nothing.
+    sets = [plain, *(replace(plain, variant=variant) for variant in variants.PERTURBED), *others]
+    sets += [draw_set(0, variant, variant) for variant in (*variants.STATES, variants.ORDERED, variants.ORDERED_ACROSS)]
+    if any(map(variants.is_constant, shapes[0])):
+        sets.append(draw_set(0, variants.REDRAWN, variants.REDRAWN))
     for shape in reversed(full):
         if variants.can_tie(shapes[shape]):
             sets += [draw_set(shape, variant, variant) for variant in (variants.TIES, variants.BELOW)]

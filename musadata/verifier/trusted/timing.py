@@ -17,7 +17,7 @@ from typing import ClassVar, Protocol
 from musadata.records import ErrorClass, Finding, Timing
 from musadata.verifier.protocol import measure_messages as measures
 from musadata.verifier.protocol import messages
-from musadata.verifier.protocol.variants import INFINITE
+from musadata.verifier.protocol.variants import TIMED
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.trusted.baseline_process import Baseline, BaselineFailed, Turn
 from musadata.verifier.trusted.candidate_report import read_result
@@ -370,7 +370,7 @@ def timed_sets(expectation: Expectation) -> list[int]:
     alike = [
         index
         for index, item in enumerate(sets)
-        if item.plan.shape == first.plan.shape and item.literals == first.literals and item.plan.variant != INFINITE
+        if item.plan.shape == first.plan.shape and item.literals == first.literals and item.plan.variant in TIMED
     ]
     return alike[:_MOST_SETS]
 

@@ -1,5 +1,6 @@
 """References of any size become small without a large tensor, by smaller integers in their text."""
 
+import math
 import resource
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from musadata.tasks.sizing.constants import find_constants, replace_constants
 from musadata.tasks.sizing.fake_execution import _FLOPS_PER_ELEMENT, OperatorBudget, measure_cost, shapes_only
-from musadata.tasks.sizing.shrinking import ENOUGH_WORK, read_reference
+from musadata.tasks.sizing.shrinking import ENOUGH_WORK, _even, read_reference, resize_reference
 from tests.tasks.conftest import reference
 
 PRODUCT = """
@@ -63,6 +64,30 @@ def test_the_first_form_has_uneven_sizes_and_the_second_powers_of_two():
     uneven, even = read_reference(reference("return F.relu(x)", inputs="torch.rand(4096, 8192)"))["forms"]
     assert all(size % 2 for size in uneven["inputs"][0]["shape"])
     assert all(size & (size - 1) == 0 for size in even["inputs"][0]["shape"])
+
+
+@given(st.integers(65, 1 << 16), st.floats(0.3, 0.95))
+def test_a_smaller_size_leaves_over_what_the_size_leaves(size, power):
+    found = _even(size, power)
+    twos = size & -size
+    assert found <= size
+    if twos < 64 and found < size and size**power >= 2 * twos:
+        assert found % (2 * twos) == twos  # as many times divisible by two, so that a product of sizes is as well
+
+
+def test_sizes_that_are_odd_stay_odd_and_their_product_leaves_a_tail():
+    for rows, columns in ((1000, 1000), (513, 1023)):
+        for form in read_reference(reference("return F.relu(x)", inputs=f"torch.rand({rows}, {columns})"))["forms"]:
+            assert math.prod(form["inputs"][0]["shape"]) % 256
+
+
+def test_a_size_that_is_asked_for_stays_and_the_others_pay_for_it():
+    text = reference("return F.relu(x)", inputs="torch.rand(8192, 4096)")
+    for form in resize_reference(text, [[4096, 2048]])["forms"]:
+        rows, columns = form["inputs"][0]["shape"]
+        assert columns == 2048 and rows < 512
+        assert [4096, 2048] in [one[2:] for one in form["shrunk"]]
+    assert resize_reference(reference("return x @ x", inputs="torch.rand(4096, 4096)"), [[4096, 2048]])["forms"] == []
 
 
 def test_what_constructor_and_inputs_share_stays_equal_though_they_spell_it_out_apart():

@@ -69,6 +69,7 @@ MESSAGES = [
         TimedSets((0, 2), 1 << 28),
         b"state",
         {"0": b"x"},
+        {"0": b"another state"},
     ),
     PrepareReference("class Model: ...", 1, [], (None,), b"", {"0": b"a", "1": b"b"}, True, 5),
     ReferenceRequest("text", ((InputSpec("x", "normal", "float32", (4, 5)),),), (InputSet(0, "plain", 7),), 3),

@@ -1,6 +1,7 @@
 """Tolerances let honest rounding pass and refuse everything else; evidence names the place."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -230,3 +231,13 @@ def test_garbage_is_not_taken_for_tensors(values):
 def test_tolerance_of_integers_is_exact():
     tolerance = measure_tolerance(torch.tensor([1, 2]), torch.tensor([1, 2]), torch.tensor([1, 2]), None)
     assert tolerance == Tolerance(0.0, 0.0, True)
+
+
+def test_a_result_that_is_a_little_off_everywhere_is_no_rounding():
+    truth = torch.randn(500, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    item = expect(truth.float(), truth)
+    item = replace(item, tolerances=(replace(item.tolerances[0], typical=3.0),))
+    assert not check(item, truth.float())
+    (finding,) = check(item, (truth * (1 + 1e-6)).float())
+    assert finding.rule == "correctness.drift"
+    assert not check(item, torch.where(torch.arange(500) % 3 == 0, truth * (1 + 1e-6), truth).float())

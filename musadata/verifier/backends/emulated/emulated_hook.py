@@ -67,6 +67,7 @@ def configure(
     null_kernels: bool = False,
     check: str = "off",
     settled: bool = False,
+    sampled: bool = False,
 ) -> None:
     """How kernels run from now on; also forgets sticky errors.
 
@@ -77,10 +78,12 @@ def configure(
         null_kernels: kernels do nothing, but are checked and recorded.
         check: brief looks at the first accesses of each launch, and reports races that change a value and accesses out
             of bounds; full looks at all accesses, and reports everything that looks like a mistake.
+        sampled: only the first, the middle and the last block along each axis of a grid run.
         settled: the program has been called like this before: report static variables that its host code changes.
     """
     runtime = prepare()
-    runtime.configure(ORDERS.index(order), seed, poison, null_kernels, CHECKS.index(check), settled)
+    kernels = 2 if sampled else int(null_kernels)
+    runtime.configure(ORDERS.index(order), seed, poison, kernels, CHECKS.index(check), settled)
     runtime.reset_errors()
 
 

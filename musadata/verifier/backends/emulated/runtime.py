@@ -39,8 +39,8 @@ class Runtime:
         self._counter: ctypes.CDLL | None = None
         self.order = Order(self._runtime)
 
-    def configure(self, order: int, seed: int, poison: int, null_kernels: bool, check: int, settled: bool) -> None:
-        self._runtime.musadata_configure(order, seed & (1 << 64) - 1, poison, int(null_kernels), check, int(settled))
+    def configure(self, order: int, seed: int, poison: int, kernels: int, check: int, settled: bool) -> None:
+        self._runtime.musadata_configure(order, seed & (1 << 64) - 1, poison, kernels, check, int(settled))
 
     def load_counter(self) -> None:
         """Have accesses counted instead of checked in this process, by all candidates that it loads from now on."""

@@ -36,6 +36,7 @@ uint64_t g_first_block = 0;
 bool g_cooperative = false;
 bool g_continues = false;
 bool g_null_kernels = false;
+bool g_sampled = false;
 Checking g_checking = Checking::kOff;
 bool g_settled = false;
 const CheckerHooks* g_checker = nullptr;
@@ -180,7 +181,36 @@ void continue_blocks(std::vector<Waiting> waiting, uint64_t blocks, const dim3& 
   g_continues = false;
 }
 
+// The first, the middle and the last place along an axis of a grid.
+std::vector<unsigned> sampled_places(unsigned count) {
+  std::vector<unsigned> places = {0, count / 2, count - 1};
+  places.erase(std::unique(places.begin(), places.end()), places.end());
+  return places;
+}
+
+// Only some blocks of a launch that is too large for all of them; none of them waits for another.
+void run_sampled_blocks(const LaunchConfig& config) {
+  for (unsigned z : sampled_places(config.grid.z)) {
+    for (unsigned y : sampled_places(config.grid.y)) {
+      for (unsigned x : sampled_places(config.grid.x)) {
+        if (current_fault() != nullptr) {
+          return;
+        }
+        blockIdx = {x, y, z};
+        g_block_serial++;
+        poison_shared();
+        forget_copies();
+        run_block();
+        check_overruns();
+      }
+    }
+  }
+}
+
 void run_blocks(const LaunchConfig& config) {
+  if (g_sampled && !config.cooperative) {
+    return run_sampled_blocks(config);
+  }
   const uint64_t blocks = uint64_t{config.grid.x} * config.grid.y * config.grid.z;
   const BlockWalk walk(blocks);
   std::vector<Waiting> waiting;
@@ -269,6 +299,8 @@ bool is_launch_frame(const void* address) {
 }
 
 void set_null_kernels(bool null_kernels) { g_null_kernels = null_kernels; }
+
+void set_sampled(bool sampled) { g_sampled = sampled; }
 
 void set_checking(Checking checking) { g_checking = checking; }
 

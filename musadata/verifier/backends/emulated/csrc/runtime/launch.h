@@ -39,6 +39,7 @@ bool is_launch_frame(const void* address);
 
 // Kernels become no-ops that are still checked and recorded.
 void set_null_kernels(bool null_kernels);
+void set_sampled(bool sampled);
 
 // How many of a kernel's accesses are checked. `kBrief`: the first accesses of a launch, for mistakes that are certain.
 // `kFull`: all accesses, for everything that looks like a mistake.

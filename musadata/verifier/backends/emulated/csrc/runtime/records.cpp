@@ -111,10 +111,12 @@ const char* musadata_take_reports() {
   return take(&g_reports);
 }
 
-void musadata_configure(int order, uint64_t seed, int poison, int null_kernels, int checking, int settled) {
+// kernels: 0 run, 1 do nothing, 2 run some of their blocks.
+void musadata_configure(int order, uint64_t seed, int poison, int kernels, int checking, int settled) {
   set_order(static_cast<Order>(order), seed);
   set_poison(poison);
-  set_null_kernels(null_kernels != 0);
+  set_null_kernels(kernels == 1);
+  set_sampled(kernels == 2);
   set_checking(static_cast<Checking>(checking));
   cover_memory(static_cast<Checking>(checking) != Checking::kOff);
   settle_checker();

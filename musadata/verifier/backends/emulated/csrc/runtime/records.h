@@ -19,7 +19,7 @@ extern "C" {
 const char* musadata_take_launches();
 const char* musadata_take_faults();
 const char* musadata_take_reports();
-void musadata_configure(int order, uint64_t seed, int poison, int null_kernels, int checking, int settled);
+void musadata_configure(int order, uint64_t seed, int poison, int kernels, int checking, int settled);
 void musadata_set_fault_descriptor(int descriptor);
 void musadata_reset_errors();
 }

@@ -1,0 +1,92 @@
+"""Inside the sandbox: how far an honest program in single precision is from the oracle, typically.
+
+Each operator of the oracle gets the rounding error that kernels may make there: one unit for arithmetic, several for
+what has intrinsics of its own, and for sums that of adding one value after the other. The errors then go the way of the
+values, so that a small branch has small ones. A program whose results are further away nearly everywhere does
+something else, be it by little: it leaves out a term, or takes another constant.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from musadata.dispatch import DispatchMode
+
+UNIT = torch.finfo(torch.float32).eps / 2
+_LEAST_UNITS = 3.0  # of the typical element, whatever the operators
+_NOISE_FACTOR, _REFERENCE_FACTOR = 4.0, 8.0
+_INTRINSIC_UNITS = 8.0
+_FEW = 64  # elements from which something is typical
+# Operators that move values, or choose among them; those of whatever is not named here are noisier.
+_MOVING = (
+    "clone", "copy", "_to_copy", "cat", "stack", "index", "gather", "where", "masked_fill", "relu", "leaky_relu",
+    "maximum", "minimum", "max", "min", "amax", "amin", "clamp", "clamp_min", "clamp_max", "hardtanh", "abs", "neg",
+    "fill", "zero", "zeros", "ones", "full", "empty", "arange", "linspace", "scalar_tensor", "constant_pad_nd",
+    "embedding", "tril", "triu", "sort", "topk", "max_pool2d_with_indices", "empty_like", "zeros_like", "ones_like",
+)  # fmt: skip
+_ARITHMETIC = frozenset(("add", "sub", "rsub", "mul", "div", "addcmul", "addcdiv", "reciprocal", "sqrt", "lerp"))
+
+
+class _Noise(DispatchMode):
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._draws = torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__.removesuffix("_")  # the same in place
+        if func.is_view or name in _MOVING:
+            return result
+        given = [one for one in args if isinstance(one, torch.Tensor)]
+        for one in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(one, torch.Tensor) and one.dtype is torch.float64 and one.numel():
+                self._disturb(one, name, given)
+        return result
+
+    def _disturb(self, result: torch.Tensor, name: str, given: list[torch.Tensor]) -> None:
+        noise = torch.randn(result.shape, generator=self._draws, dtype=torch.float64)
+        if name in _ARITHMETIC:
+            result.mul_(1.0 + UNIT * noise)
+            return
+        size = result.nan_to_num(0.0, 0.0, 0.0).square().mean().sqrt()
+        units = _INTRINSIC_UNITS + math.sqrt(_summed(result, given))
+        result.add_(UNIT * units * noise * (result.abs() + size).nan_to_num(0.0, 0.0, 0.0))
+
+
+def _summed(result: torch.Tensor, given: list[torch.Tensor]) -> float:
+    """How many values one of a result may be the sum of."""
+    return max([1.0, *(max(one.numel() / result.numel(), *one.shape, 1.0) for one in given)])
+
+
+def measure_typical(
+    run: Callable[[], list[torch.Tensor]], references: list[torch.Tensor], oracle: list[torch.Tensor], seed: int
+) -> list[float]:
+    """Per output the most that the typical error of a program may be, in units of float32; 0 where nothing can be said.
+    `run`: the oracle once more."""
+    try:
+        with _Noise(seed):
+            noisy = run()
+        return [_allow(*each) for each in zip(noisy, references, oracle, strict=True)]
+    except Exception:  # whatever the reference raises under a mode, or another number of results
+        return [0.0] * len(oracle)
+
+
+def _allow(noisy: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor) -> float:
+    if reference.dtype is not torch.float32 or noisy.shape != truth.shape:
+        return 0.0
+    finite = torch.isfinite(truth) & torch.isfinite(reference) & torch.isfinite(noisy)
+    errors = [_typical((one[finite].double() - truth[finite]).abs(), truth[finite]) for one in (noisy, reference)]
+    if min(errors) < 0.0:
+        return 0.0
+    return max(_LEAST_UNITS, _NOISE_FACTOR * errors[0], _REFERENCE_FACTOR * errors[1])
+
+
+def _typical(errors: torch.Tensor, truth: torch.Tensor) -> float:
+    """The median error relative to the element and to all elements, in units; -1 if there are few."""
+    telling = (truth != 0) | (errors != 0)
+    if int(telling.sum()) < _FEW:
+        return -1.0
+    size = truth.square().mean().sqrt()
+    return float((errors[telling] / (truth[telling].abs() + size)).median()) / UNIT

@@ -1,0 +1,66 @@
+"""Inputs that nobody can expect."""
+
+import pytest
+import torch
+
+from musadata.records import InputSpec
+from musadata.tracing.inputs import draw
+from musadata.verifier.protocol.variants import (
+    ELEMENT,
+    ORDERED,
+    ORDERED_ACROSS,
+    PERMUTED,
+    REDRAWN,
+    SWAPPED,
+    apply_variant,
+)
+
+X = InputSpec("x", "normal", "float32", (16, 64))
+INDICES = InputSpec("i", "integers", "int64", (40,), 0.0, 9.0)
+
+
+def changed(variant, specs=(X,), seed=5):
+    values = draw(specs, seed)
+    return values, apply_variant(specs, values, variant, seed)
+
+
+def test_each_perturbation_changes_a_little_more_than_the_one_before():
+    ((plain,), (swapped,)), (_, (element,)), (_, (permuted,)) = (changed(v) for v in (SWAPPED, ELEMENT, PERMUTED))
+    assert (plain != swapped).sum() == 2 and plain.sort().values.shape == swapped.shape
+    assert torch.equal(plain.flatten().sort().values, swapped.flatten().sort().values)
+    assert (swapped != element).sum() == 1
+    (rows,) = (element != permuted).any(1).nonzero(as_tuple=True)
+    assert len(rows) == 1 and torch.equal(element.sort(1).values, permuted.sort(1).values)
+
+
+def test_no_place_is_among_the_first_or_a_multiple_of_a_small_number():
+    for seed in range(20):
+        (plain,), (element,) = changed(ELEMENT, seed=seed)
+        places = (plain != element).flatten().nonzero().flatten()
+        assert 2 <= len(places) <= 3 and all(place % 2 and place % 3 and place >= 128 for place in places)
+
+
+def test_of_several_inputs_the_first_stays_while_the_others_change():
+    (_, (x, indices)) = changed(SWAPPED, (X, INDICES))
+    (_, (same, other)) = changed(ELEMENT, (X, INDICES))
+    assert torch.equal(x, same) and (indices != other).sum() == 1
+    assert other.min() >= 0 and other.max() < 9
+
+
+@pytest.mark.parametrize("variant", [ORDERED, ORDERED_ACROSS])
+def test_ordered_rows_hold_the_values_that_they_held(variant):
+    (plain,), (ordered,) = changed(variant)
+    axis = 1 if variant == ORDERED else 0
+    assert torch.equal(plain.sort(axis).values, ordered.sort(axis).values)
+    rows = ordered.movedim(axis, 1)
+    assert torch.equal(rows[0], rows[0].sort().values) and torch.equal(rows[2], rows[2].sort(descending=True).values)
+
+
+def test_constants_are_redrawn_far_from_what_they_were():
+    ones = InputSpec("s", "uniform", "float32", (1,), 1.0, 1.000001)
+    tiny = InputSpec("d", "uniform", "float32", (3,), 1e-5, 1e-5 + 1e-6)
+    for seed in range(8):
+        _, (one, other, x) = changed(REDRAWN, (ones, tiny, X), seed)
+        assert abs(one - 1.0) > 0.25 and 0.25 < one < 2.5
+        assert (other > 0.25).all()
+        assert torch.equal(x, draw([ones, tiny, X], seed)[2])
