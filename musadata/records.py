@@ -29,8 +29,10 @@ class InputSpec:
     `kind` is `normal` (`low` and `high` are one deviation from the mean; 0 and 0 stand for mean 0 and deviation 1),
     `uniform` (in [low, high)), `integers` (in [low, high)), `offsets` (integers rising from `low`
     to `high` - 1), `segments` (the same, but some are equal), `permutation` (as many integers as it has elements, from
-    `low`, each once), `choice` (one of the values in the tuple that `literal` spells), `bool`, or `literal` for an
-    argument that is not a tensor, whose Python expression then stands in `literal`. Integers and choices may have a
+    `low`, each once), `choice` (one of the values in the tuple that `literal` spells), `fixed` (all values in the tuple
+    that `literal` spells, in their order: integers that agree with other inputs), `bool`, or `literal` for an
+    argument that is not a tensor, whose Python expression then stands in `literal`; with a range it may be another
+    number. Integers and choices may have a
     floating dtype: labels, signs and masks often do. Normal and uniform matrices that are always `diagonal`, `upper` or
     `lower` triangular, or `symmetric`, say so in `literal`.
     """

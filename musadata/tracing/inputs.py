@@ -140,6 +140,10 @@ def _choice(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:
     return torch.from_numpy(np.asarray(values)[raw % np.uint64(len(values))])
 
 
+def _fixed(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:
+    return torch.tensor(parse_literal(spec.literal))
+
+
 def _bool(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:
     return torch.from_numpy((bits.random_raw(math.prod(spec.shape)) >> np.uint64(63)).astype(np.bool_))
 
@@ -151,5 +155,5 @@ def _check_range(spec: InputSpec) -> None:
 
 _KINDS = {
     draw_values.__name__.removeprefix("_"): draw_values
-    for draw_values in (_normal, _uniform, _integers, _offsets, _segments, _permutation, _choice, _bool)
+    for draw_values in (_normal, _uniform, _integers, _offsets, _segments, _permutation, _choice, _fixed, _bool)
 }

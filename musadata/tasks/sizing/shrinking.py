@@ -13,12 +13,15 @@ from typing import Any
 
 import torch
 
+from musadata.records import InputSpec
+from musadata.rows import restore
 from musadata.tasks.checked_reference import describe
 from musadata.tasks.input_specs import infer_specs
 from musadata.tasks.operator_recording import tensors_in
 from musadata.tasks.reference_loading import build_model, load_reference, set_seed
 from musadata.tasks.sizing.constants import Constant, find_constants, find_parameters, replace_constants
 from musadata.tasks.sizing.fake_execution import Cost, OperatorBudget, Unscalable, measure_cost, shapes_only
+from musadata.tasks.sizing.inputs_text import write_inputs
 
 ENOUGH_WORK = 1 << 18  # of one call: the emulator proves a candidate within a second
 MOST_WORK = 1 << 24  # of a proof size; above, no candidate would end on the emulator
@@ -33,6 +36,7 @@ _STEP = 0.04  # of the power, when the first one gives too much work
 _SHARES = (1.0, 0.7, 0.4)  # of it, in further rounds
 _TRIALS = 8
 _LEAST_HALVED = 4
+_MOST_AGREED = 4096  # integers that are kept as they are
 _WHOLE_WARPS = 64
 
 _UNKNOWN = Cost(seconds=0.0, bytes=0, work=1 << 34, operators=0)  # of what is too much to be worked out
@@ -264,7 +268,52 @@ def _form(source: str, shrunk: Values) -> dict[str, Any]:
     text = replace_constants(source, shrunk)
     changed = [[one.name, one.line, one.value, value] for one, value in shrunk.items()]
     reference = load_reference(text)
-    return {"reference": text, "inputs": _draw_specs(reference, build_model(reference, 0)), "shrunk": changed}
+    model = build_model(reference, 0)
+    inputs = _keep_agreed(reference, model, list(map(_with_range, _draw_specs(reference, model))))
+    return {"reference": text, "inputs": inputs, "shrunk": changed}
+
+
+def _with_range(spec: dict[str, Any]) -> dict[str, Any]:
+    """A spec in which a float of Python has a range: it may be another one."""
+    try:
+        value = float(spec["literal"]) if spec["kind"] == "literal" and "." in spec["literal"] else 0.0
+    except ValueError:
+        return spec
+    if value == 0.0 or not math.isfinite(value):
+        return spec
+    return {**spec, "low": min(0.5 * value, 1.5 * value), "high": max(0.5 * value, 1.5 * value)}
+
+
+def _keep_agreed(reference: ModuleType, model: torch.nn.Module, inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The specs, in which integers keep their values where the reference fails on others: spatial shapes, offsets and
+    lengths agree with each other and with other inputs."""
+    set_seed(0)
+    values = list(reference.get_inputs())
+    agreed = [
+        {**spec, "kind": "fixed", "literal": repr(tuple(value.flatten().tolist()))} if _may_agree(spec, value) else spec
+        for spec, value in zip(inputs, values, strict=True)
+    ]
+    if agreed == inputs or _runs(reference, model, inputs) or not _runs(reference, model, agreed):
+        return inputs
+    return agreed
+
+
+def _may_agree(spec: dict[str, Any], value: Any) -> bool:
+    is_integer = isinstance(value, torch.Tensor) and not value.is_floating_point() and not value.is_complex()
+    return is_integer and spec["kind"] != "bool" and 0 < value.numel() <= _MOST_AGREED
+
+
+def _runs(reference: ModuleType, model: torch.nn.Module, inputs: list[dict[str, Any]]) -> bool:
+    namespace = dict(vars(reference))
+    set_seed(0)
+    try:
+        exec(write_inputs([restore(InputSpec, spec) for spec in inputs]), namespace)
+        with torch.no_grad():
+            for _ in range(_TRIALS):
+                model(*namespace["get_inputs"]())
+    except Exception:  # the reference may raise anything; that is the answer
+        return False
+    return True
 
 
 def _draw_specs(reference: ModuleType, model: torch.nn.Module) -> list[dict[str, Any]]:

@@ -37,6 +37,9 @@ REDRAWN = "plain, and constants have other values"
 # Of the state: parameters that are small or alike at first, scaled up or turned, as no clamp expects.
 RAISED, TURNED = "plain, and lone parameters are large", "plain, and lone parameters have the other sign"
 STATES = (RAISED, TURNED)
+BEYOND = "beyond each clamp"  # stands for scaled inputs that reach what the reference clamps to
+SCALED_BY = "scaled by "  # and a number
+TINY = f"{SCALED_BY}1e-05"  # detects small values that are taken for 0
 _ORDERS = ((PLAIN, SCALED, OFFSET, SMALL), (PLAIN, SMALL, OFFSET, SCALED))
 TIMED = frozenset(_ORDERS[0])  # on others a candidate may take another time
 _LARGE = {"float64": 1000.0, "float32": 100.0, "float16": 30.0, "bfloat16": 100.0}
@@ -85,7 +88,10 @@ def can_tie(specs: Sequence[InputSpec]) -> bool:
 
 
 def is_constant(spec: InputSpec) -> bool:
-    """Whether its values were all the same when it was inferred: its range is next to empty."""
+    """Whether its values were all the same when it was inferred, and others may be: its range is next to empty, or it
+    is a number of Python with a range."""
+    if spec.kind == "literal":
+        return spec.low < spec.high
     return spec.kind == "uniform" and spec.high - spec.low <= 2e-6 * max(1.0, abs(spec.low))
 
 
@@ -111,10 +117,10 @@ def _perturb(specs: Sequence[InputSpec], values: Sequence[Any], variant: str, se
         spec, places = specs[at], random.Random(f"{seed}/{at}")
         changed[at] = value = values[at].clone()
         flat = value.view(-1)
-        one, other = _draw_place(value, places), _draw_place(value, places)
+        one, other = (_draw_place(value, places, (0.75, 0.94)) for _ in range(2))
         flat[[one, other]] = flat[[other, one]]
         if variant != SWAPPED and spec.kind != "permutation" and (at != chosen[0] or len(chosen) == 1):
-            place = _draw_place(value, places)
+            place = _draw_place(value, places, (0.125, 0.5))
             flat[place] = _another(spec, flat[place])
         if variant == PERMUTED and at == chosen[0]:
             rows = value.view(-1, value.shape[-1])
@@ -123,11 +129,12 @@ def _perturb(specs: Sequence[InputSpec], values: Sequence[Any], variant: str, se
     return changed
 
 
-def _draw_place(value: "torch.Tensor", places: random.Random) -> int:
-    """A flat index that is neither among the first, nor a multiple of a small number, as far as there is one."""
+def _draw_place(value: "torch.Tensor", places: random.Random, part: tuple[float, float]) -> int:
+    """A flat index in a part of the tensor that is no multiple of a small number, as far as there is one."""
     count = value.numel()
+    first, end = (int(share * count) for share in part)
     for _ in range(64):
-        place = places.randrange(count // 8, count)
+        place = places.randrange(first, max(end, first + 1))
         if math.gcd(place, 210) == 1:
             return place
     return places.randrange(count)
@@ -154,9 +161,13 @@ def _another(spec: InputSpec, element: "torch.Tensor") -> Any:
 
 def _change(spec: InputSpec, value: Any, variant: str, seed: int) -> Any:
     if variant == REDRAWN:
+        if spec.kind == "literal":
+            return value * (0.625 if seed % 2 else 1.5) if is_constant(spec) else value
         return _redrawn(spec, value, seed) if is_constant(spec) and value.dtype.is_floating_point else value
     if variant in (ORDERED, ORDERED_ACROSS):
         is_real = spec.kind in ("normal", "uniform") and value.dtype.is_floating_point
+        if spec.kind in ("integers", "choice", "bool") and variant == ORDERED_ACROSS:
+            return _in_one(value, random.Random(seed))
         return _in_order(spec, value, variant, random.Random(seed)) if is_real else value
     if variant == INFINITE:
         return _with_infinities(value) if spec.kind == "normal" and value.dtype.is_floating_point else value
@@ -177,6 +188,13 @@ def _redrawn(spec: InputSpec, value: "torch.Tensor", seed: int) -> "torch.Tensor
     parts = torch.arange(value.numel()).reshape(value.shape) + seed % 4
     factors = torch.tensor([0.375, 1.875, 0.625, 1.5])[parts % 4]
     return (math.copysign(size, spec.low) * (factors + (seed >> 2) % 64 / 1024.0)).to(value.dtype)
+
+
+def _in_one(value: "torch.Tensor", places: random.Random) -> "torch.Tensor":
+    """Most elements are one of them: all of a histogram, or of the rows that are read, is in one place."""
+    changed = value.clone().view(-1)
+    changed[changed.numel() // 8 :] = changed[places.randrange(max(1, changed.numel()))].clone()
+    return changed.view(value.shape)
 
 
 def _in_order(spec: InputSpec, value: "torch.Tensor", variant: str, places: random.Random) -> "torch.Tensor":
@@ -231,6 +249,8 @@ def _change_normal(spec: InputSpec, value: "torch.Tensor", variant: str) -> "tor
         NONZERO_TIES: lambda: _with_extremes(normal.floor() + 0.5),
         BELOW: lambda: _last_are_extreme(-0.5 * normal.abs() - 0.25) * deviation,
     }
+    if variant.startswith(SCALED_BY) and variant not in relative:
+        return normal * float(variant.removeprefix(SCALED_BY))
     if variant in relative and not is_standard:
         return relative[variant]() * deviation + mean
     return (relative | absolute)[variant]()

@@ -210,6 +210,10 @@ def _fill_permutation(spec: InputSpec, stream: _Stream, out: torch.Tensor) -> No
     out.copy_(order + math.ceil(spec.low))
 
 
+def _fill_fixed(spec: InputSpec, stream: _Stream, out: torch.Tensor) -> None:
+    out.copy_(torch.tensor(parse_literal(spec.literal)))
+
+
 def _fill_choice(spec: InputSpec, stream: _Stream, out: torch.Tensor) -> None:
     values = parse_literal(spec.literal)
     if not isinstance(values, tuple) or not values:
@@ -232,6 +236,7 @@ _KINDS: dict[str, Callable[[InputSpec, _Stream, torch.Tensor], None]] = {
     "segments": _fill_offsets,
     "permutation": _fill_permutation,
     "choice": _fill_choice,
+    "fixed": _fill_fixed,
     "bool": _fill_bools,
 }
 

@@ -130,3 +130,16 @@ def _moved(result: Any) -> int:
     if isinstance(result, (list, tuple)):
         return sum(_moved(item) for item in result if not isinstance(item, torch.Tensor) or item.device.type == "cpu")
     return 1 if isinstance(result, (bool, int, float, complex)) else 0
+
+
+class ClampWatch(DispatchMode):
+    """`bounds`: the sizes of the numbers between which clamps hold values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bounds: list[float] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.overloadpacket.__name__.removesuffix("_") in ("clamp", "clamp_min", "clamp_max", "hardtanh"):
+            self.bounds += [abs(float(one)) for one in args[1:] if isinstance(one, (int, float))]
+        return func(*args, **(kwargs or {}))

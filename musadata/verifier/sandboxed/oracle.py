@@ -5,6 +5,7 @@ No candidate ever runs in this process.
 
 import contextlib
 import copy
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,16 +27,15 @@ from musadata.verifier.protocol.tolerance import Tolerance, measure_tolerance, m
 from musadata.verifier.protocol.variants import InputSet
 from musadata.verifier.sandboxed import plain_values
 from musadata.verifier.sandboxed.conditioning import measure_conditioning
-from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch
+from musadata.verifier.sandboxed.dispatch_watch import ClampWatch, DispatchWatch
 from musadata.verifier.sandboxed.double_precision import Tables, call_in_double, find_tables
 from musadata.verifier.sandboxed.model_state import construct_seeded, find_lone, randomise, tensors_of, turn
 from musadata.verifier.sandboxed.nonfinite import relax
 from musadata.verifier.sandboxed.rounding_noise import measure_typical
 
-_EXTREME = (
-    *(variants.LARGE, variants.TIES, variants.BELOW, variants.ORDERED, variants.ORDERED_ACROSS, variants.REDRAWN),
-    *variants.PERTURBED,
-)
+_EXTREME = frozenset((variants.LARGE, variants.BEYOND, variants.TINY, variants.TIES, variants.BELOW))
+_EXTREME |= {variants.ORDERED, variants.ORDERED_ACROSS, variants.REDRAWN, *variants.PERTURBED}
+_REACHED = 50.0  # by large inputs
 _MOST_NONFINITE = 0.5
 _VANISHING = 1e-12  # relative to the usual size: below it only rounding is left to compare
 _ROUNDINGS = 64  # by which two results may differ if only the order of additions differs
@@ -281,13 +281,25 @@ def _run_extreme(index: int, plan: InputSet, reference: _Reference) -> list[Refe
 
 def _alternatives(plan: InputSet, reference: _Reference) -> tuple[str, ...]:
     """The variants that may stand for a planned one, the best first."""
-    if plan.variant in (variants.LARGE, variants.TIES) and _breaks_ties_at_will(plan, reference):
+    if plan.variant in (variants.LARGE, variants.TIES, variants.ORDERED_ACROSS) and _breaks_ties_at_will(
+        plan, reference
+    ):
         return ()  # large values give ties, too: many results of a softmax are 0
     if plan.variant == variants.LARGE:
         return (variants.FAR, variants.LARGE) if _follows_shifts(plan, reference) else (variants.LARGE,)
+    if plan.variant == variants.BEYOND:
+        most = _find_clamp(plan, reference)
+        return (f"{variants.SCALED_BY}{2 * most:.0f}",) if most > _REACHED else ()
     if plan.variant == variants.TIES:
         return (variants.TIES, variants.NONZERO_TIES)
     return (plan.variant,)
+
+
+def _find_clamp(plan: InputSet, reference: _Reference) -> float:
+    """The largest number that the reference clamps to; 0 if there is none."""
+    with contextlib.suppress(Exception), ClampWatch() as watch:
+        reference.leaves(reference.draw(plan, variants.PLAIN))
+    return max(filter(math.isfinite, watch.bounds), default=0.0)
 
 
 def _breaks_ties_at_will(plan: InputSet, reference: _Reference) -> bool:

@@ -8,9 +8,9 @@ import numpy as np
 
 from musadata.records import Finding
 from musadata.verifier.protocol.pytree import describe
-from musadata.verifier.protocol.tensors import Array
+from musadata.verifier.protocol.tensors import Array, unpack
 from musadata.verifier.protocol.tolerance import CONDITION_FACTOR, REFERENCE_ERROR_FACTOR, Tolerance
-from musadata.verifier.protocol.variants import INFINITE
+from musadata.verifier.protocol.variants import INFINITE, PLAIN
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.trusted.candidate_report import Result
 from musadata.verifier.trusted.expectation import ExpectedSet
@@ -31,7 +31,15 @@ def compare_result(expected: ExpectedSet, result: Result) -> tuple[Finding, ...]
         finding = _compare_array(name, array, want, truth, condition, None if infinite else tolerance)
         if finding:
             findings.append(finding)
+    if findings and expected.plan.variant not in (PLAIN, INFINITE):  # once, whatever the number of outputs
+        size = _largest_input(expected.inputs)
+        findings[0] = replace(findings[0], message=f"{findings[0].message} Inputs are up to {size:.3g} in size.")
     return tuple(findings)
+
+
+def _largest_input(inputs: bytes) -> float:
+    values = [np.abs(array.values) for array in unpack(inputs).values() if array.values.size]
+    return max((float(np.nanmax(one)) for one in values if one.dtype != np.bool_), default=0.0)
 
 
 # KernelBench's tolerance, absolute and relative, by dtype (its get_tolerance_for_precision).
@@ -67,24 +75,36 @@ def _compare_array(
         return _swallowed(name, got, want, oracle)
     if want.dtype in _INTEGERS:
         wrong = _wrong_integers(got, want, oracle, condition)
-        rule = rules.CORRECTNESS_VALUES
-    else:
-        wrong, rule = _wrong_floats(got, want, oracle, condition, tolerance)
-    return _finding(name, rule, wrong, got, want) if wrong.any() else _drift(name, got, want, oracle, tolerance)
+        return _finding(name, rules.CORRECTNESS_VALUES, wrong, got, want) if wrong.any() else None
+    wrong, rule = _wrong_floats(got, want, oracle, condition, tolerance)
+    if not wrong.any():
+        return _drift(name, got, want, oracle, tolerance)
+    finding = _finding(name, rule, wrong, got, want)
+    return replace(finding, message=f"{finding.message}{_describe_truth(wrong, want, oracle)}")
+
+
+def _describe_truth(wrong: np.ndarray, want: Array, oracle: Array) -> str:
+    """The exact value of the first wrong element, and how far the reference is from it: what rounding may be."""
+    first = np.unravel_index(int(np.argmax(wrong)), wrong.shape) if wrong.ndim else ()
+    reference, truth = complex(want.values[first]), complex(oracle.values[first])
+    if not np.isfinite([reference, truth]).all():
+        return ""
+    shown = f"{truth:.9g}" if want.dtype.startswith("complex") else f"{truth.real:.9g}"
+    return f" There the exact value is {shown}, and the reference is off by {abs(reference - truth):.2g}."
 
 
 def _drift(name: str, got: Array, want: Array, oracle: Array, tolerance: Tolerance) -> Finding | None:
     """A finding if most elements are a little off, by more than rounding makes."""
     if not tolerance.typical:
         return None
-    units = [_typical_error(array, oracle) for array in (got, want)]
+    units = [typical_error(array, oracle) * 2.0**24 for array in (got, want)]
     if units[0] <= tolerance.typical or units[0] <= units[1]:
         return None
     return rules.CORRECTNESS_DRIFT.finding(name, *(f"{number:.3g}" for number in (*units, tolerance.typical)))
 
 
-def _typical_error(got: Array, oracle: Array) -> float:
-    """The median error in units of float32, relative to the element and to the root mean square of all."""
+def typical_error(got: Array, oracle: Array) -> float:
+    """The median error, relative to the element and to the root mean square of all."""
     finite = np.isfinite(oracle.values) & np.isfinite(got.values)
     truth = oracle.values[finite]
     errors = np.abs(got.values[finite] - truth)
@@ -92,7 +112,7 @@ def _typical_error(got: Array, oracle: Array) -> float:
     if not telling.any():
         return 0.0
     size = np.sqrt(np.mean(np.square(truth)))
-    return float(np.median(errors[telling] / (np.abs(truth[telling]) + size)) * 2.0**24)
+    return float(np.median(errors[telling] / (np.abs(truth[telling]) + size)))
 
 
 def _swallowed(name: str, got: Array, want: Array, oracle: Array) -> Finding | None:

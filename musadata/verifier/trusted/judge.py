@@ -8,14 +8,15 @@ import numpy as np
 from musadata.records import ConditionFact, ErrorClass, Facts, Finding, Timing, VerifyStage
 from musadata.sandbox import Outcome
 from musadata.verifier.protocol.messages import Call, ErrorFacts, Json
-from musadata.verifier.protocol.variants import DECLARED, INFINITE, STRIDED, condition_of
+from musadata.verifier.protocol.variants import DECLARED, INFINITE, PLAIN, STRIDED, condition_of
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.trusted.candidate_report import Report
-from musadata.verifier.trusted.compare import compare_result, passes_harness, same_bits
+from musadata.verifier.trusted.compare import compare_result, passes_harness, same_bits, typical_error
 from musadata.verifier.trusted.expectation import Expectation, ExpectedSet
 from musadata.verifier.trusted.runtime_legality import check_runtime_legality
 
 _MOST_SENTENCES = 200
+_MOST_REFERENCE_ERROR = 0.05
 _OWN_FAILURE = "OwnFailure"  # the exception of `execute`
 _SEEN_IN_EMULATION = "Seen in emulation: the device does not notice it."
 
@@ -98,6 +99,9 @@ def judge(
     if error and error.error_type == _OWN_FAILURE and not report.facts.tampered:
         finding = rules.EXECUTE_OWN_FAILURE.finding(error.message[:300])
         return Judgement(VerifyStage.EXECUTE, in_order([*seen, finding]), (), operators, kernels)
+    if off := _reference_error(expectation):
+        finding = rules.TASK_NO_RIGHT_ANSWER.finding(f"{off:.2g}")
+        return Judgement(VerifyStage.EXECUTE, in_order([*seen, finding]), (), operators, kernels)
     conditions = [condition_of(item.plan) for item in expectation.sets]
     counted, wrong = _judge_results(report, calls, expectation, conditions)
     found = [
@@ -129,6 +133,18 @@ def _is_constant(sets: Sequence[ExpectedSet]) -> bool:
             return False
     finite = (array for one in sets if one.plan.variant != INFINITE for array in one.expected)
     return bool(sets) and not any(np.isnan(array.values).any() for array in finite)
+
+
+def _reference_error(expectation: Expectation) -> float:
+    """How far the reference typically is from its own result in double precision, as a share of it; 0 if that is
+    rounding. Beyond, what is right is not known, and the tolerance would let anything pass."""
+    for item in expectation.sets:
+        for want, oracle in zip(item.expected, item.oracle, strict=True):
+            if item.plan.variant == PLAIN and want.dtype == "float32":
+                off = typical_error(want, oracle)
+                if off > _MOST_REFERENCE_ERROR:
+                    return off
+    return 0.0
 
 
 def _mismatches(report: Report) -> list[Finding]:

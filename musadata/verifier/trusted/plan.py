@@ -80,7 +80,7 @@ def plan_sets(config: VerifierConfig, task_id: str, shapes: Sequence[Sequence[In
             sets += [draw_set(shape, variant, variant) for variant in (variants.TIES, variants.BELOW)]
     smallest = min(full, key=lambda shape: sum(math.prod(spec.shape) for spec in shapes[shape]))
     if variants.can_be_large(shapes[smallest]):
-        sets.append(draw_set(smallest, variants.LARGE, variants.LARGE))
+        sets += [draw_set(smallest, variant, variant) for variant in (variants.LARGE, variants.BEYOND, variants.TINY)]
     return [*sets, draw_set(0, variants.INFINITE, 0)]
 
 

@@ -8,9 +8,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musadata.records import InputSpec
+from musadata.rows import restore
 from musadata.tasks.sizing.constants import find_constants, replace_constants
 from musadata.tasks.sizing.fake_execution import _FLOPS_PER_ELEMENT, OperatorBudget, measure_cost, shapes_only
 from musadata.tasks.sizing.shrinking import ENOUGH_WORK, _even, read_reference, resize_reference
+from musadata.tracing.inputs import draw
+from musadata.verifier.sandboxed.device_inputs import draw_on
 from tests.tasks.conftest import reference
 
 PRODUCT = """
@@ -210,3 +214,34 @@ def test_a_transposed_convolution_is_as_much_work_as_its_kernel_has_to_do():
 
     taps, channels, outputs = 75, 4, 8 * 3 * 5 * 5  # of one element that becomes 3 × 5 × 5
     assert work(1) >= 2 * taps * channels * outputs // _FLOPS_PER_ELEMENT
+
+
+SEGMENTS = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x, sizes, starts):
+        parts = [x[start : start + rows * columns].view(rows, columns).sum(1)
+                 for (rows, columns), start in zip(sizes.tolist(), starts.tolist(), strict=True)]
+        return torch.cat(parts)
+
+
+def get_inputs():
+    return [torch.randn(48, 1), torch.tensor([[4, 6], [3, 4], [2, 6]]), torch.tensor([0, 24, 36])]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_integers_that_agree_with_other_inputs_keep_their_values():
+    ((x, sizes, starts),) = [form["inputs"] for form in read_reference(SEGMENTS)["forms"]]
+    assert (x["kind"], sizes["kind"], starts["kind"]) == ("normal", "fixed", "fixed")
+    specs = [restore(InputSpec, spec) for spec in (x, sizes, starts)]
+    for seed in (1, 2):
+        for found in (draw(specs, seed), draw_on("cpu", specs, seed)):
+            assert found[1].tolist() == [[4, 6], [3, 4], [2, 6]] and found[2].tolist() == [0, 24, 36]
+    free = SEGMENTS.replace("x[start : start + rows * columns].view(rows, columns).sum(1)", "x[:1, 0] + rows + start")
+    assert [one["kind"] for one in read_reference(free)["forms"][0]["inputs"]][1:] != ["fixed", "fixed"]

@@ -37,7 +37,13 @@ def test_no_place_is_among_the_first_or_a_multiple_of_a_small_number():
     for seed in range(20):
         (plain,), (element,) = changed(ELEMENT, seed=seed)
         places = (plain != element).flatten().nonzero().flatten()
-        assert 2 <= len(places) <= 3 and all(place % 2 and place % 3 and place >= 128 for place in places)
+        assert 1 <= len(places) <= 3 and all(place % 2 and place % 3 and place >= 128 for place in places)
+        assert places.min() < 512 and (len(places) < 3 or 512 < places[1:].min() < places.max() < 1000)
+
+
+def test_most_of_a_set_of_integers_is_in_one_place():
+    _, (found,) = changed(ORDERED_ACROSS, (INDICES,))
+    assert found.bincount().max() >= 35
 
 
 def test_of_several_inputs_the_first_stays_while_the_others_change():

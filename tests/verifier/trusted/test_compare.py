@@ -10,7 +10,7 @@ import torch
 from musadata.verifier.protocol.pytree import BadStructure, flatten
 from musadata.verifier.protocol.tensors import BadTensors, pack, unpack, unpack_torch
 from musadata.verifier.protocol.tolerance import Tolerance, measure_tolerance
-from musadata.verifier.protocol.variants import INFINITE, PLAIN, InputSet
+from musadata.verifier.protocol.variants import INFINITE, PLAIN, SCALED, InputSet
 from musadata.verifier.trusted.compare import Result, compare_result
 from musadata.verifier.trusted.expectation import ExpectedSet
 
@@ -21,7 +21,9 @@ def expect(reference, oracle=None, shaken=None, variant=PLAIN):
     tolerance = measure_tolerance(reference, oracle, shaken, None)
     condition = (shaken - oracle).abs().nan_to_num(0.0, 0.0, 0.0).float()
     wanted, truth, moves = (unpack(pack({"0": tensor}))["0"] for tensor in (reference, oracle, condition))
-    return ExpectedSet(InputSet(0, variant, 0), (), b"", {"tensor": 0}, (wanted,), (truth,), (moves,), (tolerance,))
+    return ExpectedSet(
+        InputSet(0, variant, 0), (), pack({"0": reference}), {"tensor": 0}, (wanted,), (truth,), (moves,), (tolerance,)
+    )
 
 
 def check(expected, tensor):
@@ -241,3 +243,12 @@ def test_a_result_that_is_a_little_off_everywhere_is_no_rounding():
     (finding,) = check(item, (truth * (1 + 1e-6)).float())
     assert finding.rule == "correctness.drift"
     assert not check(item, torch.where(torch.arange(500) % 3 == 0, truth * (1 + 1e-6), truth).float())
+
+
+def test_a_finding_says_the_exact_value_and_how_large_inputs_are():
+    values = torch.full((4, 5), 1 / 3)
+    (finding,) = check(expect(values, torch.full((4, 5), 1 / 3, dtype=torch.float64)), values + 0.01)
+    assert "There the exact value is 0.333333333, and the reference is off by 9.9e-09." in finding.message
+    assert "Inputs are" not in finding.message
+    (finding,) = check(expect(300 * values, variant=SCALED), values)
+    assert finding.message.endswith("Inputs are up to 100 in size.")

@@ -1,5 +1,7 @@
 """What is expected of a candidate, computed in this process: these references are our own."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -9,10 +11,12 @@ from musadata.verifier.protocol.messages import ReferenceFacts, ReferenceRequest
 from musadata.verifier.protocol.tensors import unpack
 from musadata.verifier.protocol.variants import (
     BELOW,
+    BEYOND,
     INFINITE,
     NONZERO_TIES,
     OFFSET,
     PLAIN,
+    RAISED,
     SCALED,
     TIES,
     InputSet,
@@ -139,3 +143,23 @@ def test_what_a_clamp_takes_may_be_a_number_where_it_was_nan(tmp_path, monkeypat
     assert nan[0].any() and nan[1].any()
     assert (oracle[0][nan[0]] == 0).all()
     assert (oracle[1][nan[1]] != oracle[1][nan[1]]).all()
+
+
+def test_inputs_are_scaled_beyond_what_the_reference_clamps_to(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert variants_of("(x * 2).clamp(-5000, 300)", (PLAIN, BEYOND)) == [PLAIN, "scaled by 10000"]
+    assert variants_of("x.clamp(-5, 3)", (PLAIN, BEYOND)) == [PLAIN]  # large inputs are beyond
+
+
+def test_a_set_comes_with_the_state_of_a_model_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    scaled = reference("x * self.scale.exp().clamp(max=100)").replace(
+        "    def forward",
+        "    def __init__(self):\n        super().__init__()\n"
+        "        self.scale = torch.nn.Parameter(torch.tensor(2.5))\n\n    def forward",
+    )
+    request = ReferenceRequest(scaled, ((X,),), (InputSet(0, PLAIN, 1), InputSet(0, RAISED, 2)), 3)
+    facts = decode(run_reference(encode(request)), ReferenceFacts)
+    assert [one.own_state for one in facts.sets] == [False, True]
+    usual, raised = (unpack(Path(name).read_bytes())["scale"].values for name in ("state", "state1"))
+    assert usual < 4.6 < raised

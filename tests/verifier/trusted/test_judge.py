@@ -5,10 +5,13 @@ import torch
 
 from musadata.records import ErrorClass
 from musadata.sandbox import Outcome
-from musadata.verifier.protocol.messages import CandidateFacts, ErrorFacts
+from musadata.verifier.protocol.messages import Call, CandidateFacts, ErrorFacts
+from musadata.verifier.protocol.tensors import pack, unpack
+from musadata.verifier.protocol.tolerance import Tolerance
+from musadata.verifier.protocol.variants import PLAIN, InputSet
 from musadata.verifier.sandboxed import execute
 from musadata.verifier.trusted.candidate_report import read_report
-from musadata.verifier.trusted.expectation import Expectation
+from musadata.verifier.trusted.expectation import Expectation, ExpectedSet
 from musadata.verifier.trusted.judge import judge
 
 
@@ -28,3 +31,19 @@ def test_what_fails_in_our_own_code_says_nothing_of_the_candidate():
 def test_a_device_reports_the_candidates_faults_in_our_code(error):
     with pytest.raises(type(error), match=str(error)), execute._own_work():
         raise error
+
+
+def test_a_reference_that_is_far_from_its_own_exact_result_has_no_right_answer():
+    def judge_with(truth):
+        values = torch.linspace(1, 2, 100)
+        wanted, exact = (unpack(pack({"0": tensor}))["0"] for tensor in (values, values.double() * truth))
+        tolerance = Tolerance(0.1, 0.1, True)
+        plan = InputSet(0, PLAIN, 0)
+        one = ExpectedSet(plan, (), b"", {"tensor": 0}, (wanted,), (exact,), (wanted,), (tolerance,))
+        calls = [Call(0, "output0")]
+        report = read_report(CandidateFacts(), {}, calls)
+        judgement = judge(Outcome("ok"), report, calls, Expectation((), (), b"", (one,), {}))
+        return [finding.rule for finding in judgement.findings]
+
+    assert judge_with(1.5) == ["task.no_right_answer"]
+    assert "task.no_right_answer" not in judge_with(1.0 + 1e-6)
