@@ -67,9 +67,10 @@ def parse_options(argv: Sequence[str] | None, description: str) -> RunOptions:
     if known.unsandboxed:
         allow_plain()
     if rest:
-        from pipelines.beam_runner import refuse_unknown
+        from pipelines.beam_runner import check_runner, refuse_unknown
 
         refuse_unknown(rest)
+        check_runner(rest)
     config = load_config(known.config)
     if known.limit is not None:
         if known.limit < 1:

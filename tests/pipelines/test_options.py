@@ -34,5 +34,25 @@ def test_misspelt_option_is_refused_with_the_right_one(tmp_path, option, remedy)
 
 
 def test_options_that_only_another_runner_knows_are_passed_on(tmp_path):
-    argv = ["--config", str(CONFIG), "--corpus", str(tmp_path), "--runner", "PortableRunner", "--only_flink_knows=1"]
-    assert parse_options(argv, "").arguments == ("--runner", "PortableRunner", "--only_flink_knows=1")
+    flags = ("--runner", "PortableRunner", "--job_endpoint=embed", "--only_flink_knows=1")
+    assert parse_options(["--config", str(CONFIG), "--corpus", str(tmp_path), *flags], "").arguments == flags
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--runner=FooRunner"], "is no runner that musadata knows; use DirectRunner, FlinkRunner"),
+        (["--runner=PrismRunner"], "downloads a program"),
+        (["--runner=SparkRunner"], "is not tested"),
+        (["--runner=DaskRunner"], "loses data"),
+        (["--runner=DataflowRunner"], "needs --project and --temp_location"),
+        (["--runner=DataflowRunner", "--project=p"], "needs --temp_location"),
+        (["--runner=FlinkRunner"], "needs the address of a job server"),
+        (["--runner=PortableRunner"], "needs the address of a job server"),
+        (["--runner=PortableRunner", "--job_endpoint=localhost:1"], "no server answers at localhost:1"),
+    ],
+)
+def test_runner_that_cannot_be_used_is_refused_in_one_line(tmp_path, flags, said):
+    with pytest.raises(MusadataError, match=said) as raised:
+        parse_options(["--config", str(CONFIG), "--corpus", str(tmp_path / "corpus"), *flags], "")
+    assert "\n" not in str(raised.value) and not (tmp_path / "corpus").exists()
