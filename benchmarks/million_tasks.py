@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -30,7 +30,8 @@ import pyarrow as pa
 from benchmarks.measuring import ROOT, Row, report
 from musadata.config import load_config
 from musadata.corpus.manifest import create_corpus
-from musadata.records import SCHEMA_VERSION, Kernel, Reject, Task
+from musadata.records import SCHEMA_VERSION, InputSpec, Kernel, Provenance, Reject, Task
+from musadata.rows import plain
 from musadata.schema import arrow_schema
 from musadata.storage import files
 from musadata.storage.commits import Commit, require_commit, write_commit
@@ -99,10 +100,8 @@ def make_rows(draw: "np.random.Generator", first: int, rows: int, tasks: int) ->
     texts[near] = texts[near - 1] if len(near) and near[0] else texts[near]
     texts[near, :8] = draw.integers(0, 1 << 32, (len(near), 8), dtype=np.int64)
     lines = code_lines()[draw.integers(0, len(code_lines()), (rows, REFERENCE_LINES))]
-    provenance = {"origin": "made", "repository": "", "revision": "1", "path": "a.py", "lines": "1-9", "license": "MIT"}
-    inputs = [
-        {"name": "x", "kind": "normal", "dtype": "float32", "shape": [8, 33], "low": 0.0, "high": 0.0, "literal": ""}
-    ]
+    provenance = plain(Provenance("made", "", "1", "a.py", "1-9", "MIT"))
+    inputs = [plain(InputSpec("x", "normal", "float32", (8, 33)))]
     columns: dict[str, Any] = {
         "task_id": [f"task-{number:016x}" for number in numbers],
         "schema_version": [SCHEMA_VERSION] * rows,
@@ -205,11 +204,12 @@ def measure(tasks: int, folder: Path) -> tuple[Run, Run]:
     return run(command), run(command)
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure each number of tasks, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--output", type=Path)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     rows: list[Row] = []
     costs, details = [], {}
     for tasks in arguments.tasks:
