@@ -47,11 +47,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     ours: dict[str, Any] = {}
     for name, judged in judge_all(answers, config, arguments.cores, 60 * arguments.minutes):
         ours[name] = describe(judged)
-        print(f"{len(ours)}/{len(answers)} {judged.seconds:5.1f} s {name}: {ours[name]['said']}", flush=True)
+        said = f"{ours[name]['said']} {ours[name]['why']}"[:160].replace("\n", " ")
+        print(f"{len(ours)}/{len(answers)} {judged.seconds:5.1f} s {name}: {said}", flush=True)
     theirs: dict[str, Any] = {}
     if arguments.harness:
         pairs = [Pair(one.name, one.reference, one.candidate) for one in answers]
-        limits = 60 * arguments.harness_minutes, 60.0, max(1, arguments.cores // 2)
+        limits = 60 * arguments.harness_minutes, 90.0, arguments.cores
         found = run_harness(pairs, arguments.harness, arguments.cores, *limits)
         theirs = {name: one for name, one in found["evaluations"].items() if not one.get("timed_out")}
     differences = list_differences(ours, theirs)
@@ -90,7 +91,7 @@ def describe(judged: Judged) -> dict[str, Any]:
     return {
         "said": {True: "right", False: "wrong", None: "undecided"}[right],
         "right": right,
-        "why": "; ".join(f"{finding.rule}: {finding.message}" for finding in verdict.findings)[:400],
+        "why": "; ".join(f"{one.rule} line {one.line}: {one.message}" for one in verdict.findings)[:400],
         "noted": sorted({f"{finding.rule}@{finding.condition}" for finding in facts.findings}),
         "policies": [name for name in NAMES if decide(facts, load_policy(name)).accepted],
         "speedup": verdict.speedup,
