@@ -267,7 +267,8 @@ class Facts:
     Attributes:
         compiles: None where no compiler was asked, since running the program would not be safe.
         runs: whether each call on the declared inputs ends without an exception or a fault; None if it was not run.
-        right: whether it is right on the declared inputs; None if nothing can be said.
+        right: whether its results are right on the declared inputs, whatever faults the emulator saw; None if nothing
+            can be said.
         conditions: how many input sets of each kind it passes.
         findings: all that speaks against it under some policy, in the order in which verdicts name reasons. What it
             uses beside its own kernels is among them, with lines.
