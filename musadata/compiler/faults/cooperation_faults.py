@@ -30,8 +30,12 @@ def _without_barrier(site: KernelSite) -> Function | None:
             turns = isinstance(following, Assign) and following.target == Name("current")
             if isinstance(one, Barrier) and (turns or (isinstance(following, Loop) and following.unroll)):
                 less = replace(loop, body=loop.body[:number] + loop.body[number + 1 :])
-                return replace(site.function, body=replace_at(site.function.body, place, lambda _, new=less: new))
+                return replace(site.function, body=replace_at(site.function.body, place, partial(_instead, new=less)))
     return None
+
+
+def _instead(_: object, new: Loop) -> Loop:
+    return new
 
 
 @fault

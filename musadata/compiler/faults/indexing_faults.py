@@ -21,7 +21,6 @@ from musadata.compiler.ir.code import (
     Loop,
     Name,
     Number,
-    Statement,
     code,
     of_kind,
     rebuild,
@@ -120,7 +119,12 @@ def wrong_stride(context: FaultContext) -> str | None:
 @fault
 def wrong_axis(context: FaultContext) -> str | None:
     def edit(site: KernelSite) -> Function | None:
-        pairs = [pair for body in _bodies(site.function) for pair in pairwise(body) if _are_swappable(context, *pair)]
+        adjacent = (pair for body in _bodies(site.function) for pair in pairwise(body))
+        pairs = [
+            (one, other)
+            for one, other in adjacent
+            if isinstance(one, Declare) and isinstance(other, Declare) and _are_swappable(context, one, other)
+        ]
         pair = context.pick(pairs)
         if pair is None:
             return None
@@ -141,11 +145,9 @@ def _bodies(function: Function) -> Iterator[Body]:
         yield from (node.body,) if isinstance(node, Loop) else ()
 
 
-def _are_swappable(context: FaultContext, outer: Statement, inner: Statement) -> bool:
+def _are_swappable(context: FaultContext, outer: Declare, inner: Declare) -> bool:
     """Whether two statements decode dimensions from a flat index, and swapping these reaches other elements: their
     extents differ."""
-    if not isinstance(outer, Declare) or not isinstance(inner, Declare):
-        return False
     match inner.value:
         case Binary(Name(), "%", Name() | Number() as extent):
             pass

@@ -81,11 +81,10 @@ def swapped_arguments(context: FaultContext) -> str | None:
     def swapped(site: KernelSite) -> str | None:
         buffers = list({buffer.name: buffer for buffer in site.emitted.kernel.inputs}.values())
         host = site.emitted.host
-        one, other, *rest = *host.arguments, None, None
-        pointers = (Method(Name(buffer.name), "data_ptr<float>") for buffer in buffers[:2])
-        if len(buffers) < 2 or buffers[0].shape == buffers[1].shape or (one, other) != tuple(pointers):
+        pointers = tuple(Method(Name(buffer.name), "data_ptr<float>") for buffer in buffers[:2])
+        if len(buffers) < 2 or buffers[0].shape == buffers[1].shape or host.arguments[:2] != pointers:
             return None
-        return context.with_launch(site, replace(host, arguments=(other, one, *rest[:-2])))
+        return context.with_launch(site, replace(host, arguments=(*pointers[::-1], *host.arguments[2:])))
 
     return first(map(swapped, context.sites()))
 

@@ -9,7 +9,7 @@ that are for the reader.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import cache, cached_property, reduce
+from functools import cached_property, reduce
 from itertools import count
 from typing import Any, TypeVar, Union
 
@@ -386,10 +386,15 @@ Node = Any  # an expression, a statement, a function, or a tuple of such
 Tree = TypeVar("Tree")
 
 
-@cache
-def _fields_of(kind: type) -> tuple[str, ...] | None:
-    """The fields of a kind of node; None for plain values."""
-    return tuple(one.name for one in fields(kind)) if is_dataclass(kind) else None
+_FIELDS: dict[type, tuple[str, ...] | None] = {}
+
+
+def _fields_of(node: object) -> tuple[str, ...] | None:
+    """The fields of a node; None for plain values."""
+    kind = type(node)
+    if kind not in _FIELDS:
+        _FIELDS[kind] = tuple(one.name for one in fields(kind)) if is_dataclass(kind) else None
+    return _FIELDS[kind]
 
 
 def walk(node: Node) -> Iterator[Any]:
@@ -399,7 +404,7 @@ def walk(node: Node) -> Iterator[Any]:
         one = stack.pop()
         if isinstance(one, tuple):
             stack.extend(reversed(one))
-        elif (names := _fields_of(type(one))) is not None:
+        elif (names := _fields_of(one)) is not None:
             yield one
             stack.extend([getattr(one, name) for name in reversed(names)])
 
@@ -413,7 +418,7 @@ def rebuild(node: Tree, change: Callable[[Any], Any]) -> Tree:
             new = rebuild(part, change)
             parts += new if isinstance(new, tuple) and isinstance(part, Statement) else (new,)
         return node if len(parts) == len(node) and all(map(_is, parts, node)) else tuple(parts)  # type: ignore[return-value]
-    names = _fields_of(type(node))
+    names = _fields_of(node)
     if names is None:
         return node
     if (new := change(node)) is not None:
