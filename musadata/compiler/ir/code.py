@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property, reduce
 from itertools import count
-from typing import Any, TypeVar, Union
+from typing import Any, ClassVar, TypeVar, Union
 
 ATOM, UNARY, PRODUCT, SUM, RELATION, EQUAL, BOTH, EITHER, TERNARY = 100, 90, 80, 70, 60, 55, 40, 30, 10
 LEVELS = {"*": PRODUCT, "/": PRODUCT, "%": PRODUCT, "+": SUM, "-": SUM, "<": RELATION, ">": RELATION, "<=": RELATION}
@@ -29,6 +29,8 @@ def _infix(sign: str, *, turned: bool = False) -> Callable[["Expression", "Some"
 class Expression:
     """A C++ expression. `==` compares trees; `equals` writes the operator."""
 
+    printer: ClassVar[Callable[["Expression"], str]]
+
     @property
     def level(self) -> int:
         """The precedence."""
@@ -36,9 +38,8 @@ class Expression:
 
     @cached_property
     def text(self) -> str:
-        from musadata.compiler.ir.printing import text_of
-
-        return text_of(self)
+        """As C++; `printing.py` has the rules, and sets them here."""
+        return Expression.printer(self)
 
     def __str__(self) -> str:
         return self.text

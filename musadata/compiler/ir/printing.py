@@ -329,3 +329,6 @@ def _parameters(node: Function, wide: bool) -> Iterator[Piece]:
         current += length + 2
         yield f"{kind} "
         yield one.name
+
+
+Expression.printer = staticmethod(text_of)
