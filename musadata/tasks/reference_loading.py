@@ -1,6 +1,7 @@
 """Loading a reference and building its model. The code is not trusted: call this inside `musadata.sandbox` only."""
 
 import linecache
+import os
 import pickle
 import random
 import sys
@@ -13,6 +14,7 @@ import torch
 
 PARTS = ("Model", "get_inputs", "get_init_inputs")
 _MODULE = "musadata_reference"
+_CUDA_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/nvmap", "/dev/dxg")  # of its driver, on hosts of every kind
 _torch_state, _python_state, _numpy_state = torch.get_rng_state, random.getstate, np.random.get_state
 
 
@@ -71,6 +73,13 @@ def random_state() -> tuple[object, ...]:
     return bytes(_torch_state().numpy()), _python_state(), pickle.dumps(_numpy_state())
 
 
-@cache
 def _may_have_device() -> bool:
-    return torch.cuda.is_available() or torch.xpu.is_available() or torch.mtia.is_available() or hasattr(torch, "musa")
+    return torch.cuda.is_initialized() or _has_driver()
+
+
+@cache
+def _has_driver() -> bool:
+    """Without asking CUDA itself: no fork of this process could use a device after that."""
+    if torch.version.cuda is not None and any(map(os.path.exists, _CUDA_FILES)):
+        return True
+    return torch.xpu.is_available() or torch.mtia.is_available() or hasattr(torch, "musa")

@@ -128,3 +128,20 @@ def test_torch_compile_is_a_baseline_where_the_config_says_so():
         verdict, _ = judge(verifier, "relu_float4")
     assert verdict.accepted, verdict.findings
     assert [timing.name for timing in verdict.timings] == ["candidate", "eager", "compile"]
+
+
+TEST = """
+import torch
+from torch.testing import assert_close
+
+
+def test_values(reference, candidate):
+    x = torch.randn(37, 53)
+    assert_close(candidate(x), reference(x))
+"""
+
+
+def test_unit_test_runs_on_the_device(verifier, relu_task, relu):
+    right, wrong = verifier.run_unit_test(relu_task, TEST, ["", relu, relu.replace("? 0.0f", "? 0.5f")])[1:]
+    assert right.ok and right.passed == ("test_values",)
+    assert [one.function for one in wrong.failed] == ["test_values"]
