@@ -32,7 +32,7 @@ _FOREIGN_HEADER = re.compile(r"^((?:cuda|cu|nv|cub|thrust|mma|sm_|cooperative_gr
 _STATED = re.compile(r"static assertion failed: (.+) (?:is|are) not emulated$")  # by our own headers
 _CLASH = re.compile(
     r"redefin|redeclar|conflict|ambigua|ambiguous|ambiguat|default argument|previous|multiple definition|already"
-    r"|undefined symbol|different"
+    r"|undefined symbol|different|after instantiation"
 )
 
 

@@ -51,8 +51,10 @@ def rewrite(source: str) -> str:
     try:
         tokens = _keep_launch_bounds(announce_variables(rewrite_shared(tokens)))
         tokens = _rewrite_assembly(tokens)
-        tokens = saturate_casts(_spell_conversions(_spell_noinline(_drop_kernel_casts(tokens))))
-        return join(_rewrite_launches(tokens, _kernel_names(tokens)))
+        kernels = _kernel_names(tokens)
+        tokens = _spell_kernel_casts(_drop_kernel_casts(tokens), kernels)
+        tokens = saturate_casts(_spell_conversions(_spell_noinline(tokens)))
+        return join(_rewrite_launches(tokens, kernels))
     except Unbalanced:
         return source  # the compiler says where
 
@@ -140,6 +142,38 @@ def _drop_kernel_casts(tokens: Sequence[Token]) -> list[Token]:
             left -= len(tokens[start].text)
             result[start] = Token(Kind.SPACE, re.sub(r"[^\n]", " ", tokens[start].text), token.line)
             start += 1
+    return result
+
+
+_RUNTIME_CALL = re.compile(r"(cuda|musa)[A-Z]\w*")
+_NAME_AFTER_CAST = re.compile(r"[\s(&]*(?:\w+\s*::\s*)*(\w+)")
+
+
+def _spell_kernel_casts(tokens: Sequence[Token], kernels: frozenset[str]) -> list[Token]:
+    """`pointer = (void*)kernel<int>` notes what is hidden; the runtime's own functions see what they are given."""
+    result = list(tokens)
+    of_runtime: list[bool] = []  # for each open parenthesis, whether such a function is called
+    for index, token in enumerate(tokens):
+        cast = None
+        if token.is_sign("(") or token.is_word("reinterpret_cast", "static_cast"):
+            cast = _POINTER_CAST.match(join(tokens[index : index + 16]))
+        if cast and not (of_runtime and of_runtime[-1]):
+            end, left = index, cast.end()
+            while left > 0:
+                left -= len(tokens[end].text)
+                end += 1
+            name = _NAME_AFTER_CAST.match(join(tokens[end : end + 32]))
+            if name and name[1] in kernels:
+                lines = join(tokens[index:end]).count("\n")
+                for at in range(index, end):
+                    result[at] = Token(Kind.SPACE, "", tokens[at].line)
+                text = f'emulator::Hidden{{"{name[1]}"}}->*' + "\n" * lines
+                result[end - 1] = Token(Kind.SIGN, text, token.line)
+        if token.is_sign("("):
+            before = skip_space_back(tokens, index - 1)
+            of_runtime.append(before >= 0 and bool(_RUNTIME_CALL.fullmatch(tokens[before].text)))
+        elif token.is_sign(")") and of_runtime:
+            of_runtime.pop()
     return result
 
 

@@ -132,9 +132,59 @@ def answer():
 def test_a_kernel_whose_type_is_hidden_is_unsupported_and_not_wrong(run):
     program = candidate("barrier of a grid that is not launched as one")
     hidden = program.replace(
-        "cudaLaunchKernel((void*)kernel,", "void* hidden = (void*)kernel; cudaLaunchKernel(hidden,"
-    )
+        "cudaLaunchKernel((void*)kernel,", "auto* shown = kernel;"
+        " void* hidden = (void*)shown; cudaLaunchKernel(hidden,"
+    )  # fmt: skip
     assert [fault["kind"] for fault in run(hidden)["records"]["faults"]] == ["unsupported"]
+
+
+def test_a_kernel_that_is_chosen_at_run_time_is_launched_under_its_name(run):
+    source = """
+#include <torch/extension.h>
+template <class T, int N> __global__ void scale(const T* x, T* y, int n) {
+  for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = x[i] * N;
+}
+struct Choice { void* kernel; int threads; };
+template <class T> Choice choose(int n) {
+  if (n > 100) return {(void*)scale<T, 5>, 64};
+  return {reinterpret_cast<void*>(&scale<T, 3>), 32};
+}
+torch::Tensor run(torch::Tensor x) {
+  auto y = torch::empty_like(x);
+  const float* from = x.data_ptr<float>();
+  float* to = y.data_ptr<float>();
+  int n = x.numel();
+  const Choice chosen = choose<float>(n);
+  void* arguments[] = {&from, &to, &n};
+  TORCH_CHECK(cudaLaunchKernel(chosen.kernel, 1, chosen.threads, arguments, 0, 0) == cudaSuccess);
+  return y;
+}
+"""
+    for size, factor in ((7, 3), (700, 5)):
+        answer = run(CANDIDATE.format(source=source, reference=f"x * {factor}", shape=(size,)))
+        assert answer["close"], answer
+        assert [kernel["name"] for kernel in answer["records"]["kernels"]] == ["scale"]
+
+
+@pytest.mark.parametrize(("drawn", "faults"), [("", []), ("y[0] = curand_uniform(&state);", ["unsupported"])])
+def test_only_a_random_number_that_is_drawn_is_unsupported(drawn, faults, run):
+    source = f"""
+#include <torch/extension.h>
+#include <curand_kernel.h>
+__global__ void kernel(const float* x, float* y) {{
+  curandState state;
+  curand_init(7, threadIdx.x, 0, &state);
+  y[threadIdx.x] = 2 * x[threadIdx.x];
+  {drawn}
+}}
+torch::Tensor run(torch::Tensor x) {{
+  auto y = torch::empty_like(x);
+  kernel<<<1, 8>>>(x.data_ptr<float>(), y.data_ptr<float>());
+  return y;
+}}
+"""
+    answer = run(CANDIDATE.format(source=source, reference="x * 2", shape=(8,)))
+    assert [fault["kind"] for fault in answer["records"]["faults"]] == faults
 
 
 def test_kernels_launched_by_calls_keep_their_names_and_their_shared_memory(run):

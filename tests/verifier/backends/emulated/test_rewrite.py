@@ -161,7 +161,7 @@ def test_the_version_of_a_symbol_is_left_to_the_linker():
 
 @pytest.mark.parametrize(
     "header",
-    ["cublas_v2.h", "curand_kernel.h", "cutlass/gemm.h", "cuda/stream_ref", "cuda_fp8.h", "nvtx3/nvToolsExt.h"],
+    ["cublas_v2.h", "curand.h", "cutlass/gemm.h", "cuda/stream_ref", "cuda_fp8.h", "nvtx3/nvToolsExt.h"],
 )
 def test_headers_that_are_not_emulated_are_left_out_with_their_lines(header):
     source = f"int a;\n #include <{header}> // why\n#include <cuda_fp16.h>\n"
@@ -170,6 +170,21 @@ def test_headers_that_are_not_emulated_are_left_out_with_their_lines(header):
         (f"header {header} (line 2)",),
     )
     assert leave_out_foreign_headers(source, {header}) == (source, ())
+
+
+@pytest.mark.parametrize(
+    ("source", "spelled"),
+    [
+        ("p = (void*)k<T, 1>;", 'p = emulator::Hidden{"k"}->*k<T, 1>;'),
+        ("p = {(const void *) &ns::k, 1};", 'p = {emulator::Hidden{"k"}->* &ns::k, 1};'),
+        ("go(reinterpret_cast<void*>(k));", 'go(emulator::Hidden{"k"}->*(k));'),
+        ("cudaFuncSetAttribute((void*)k, a, 1);", "cudaFuncSetAttribute((void*)k, a, 1);"),
+        ("p = (void*)other;", "p = (void*)other;"),
+    ],
+)
+def test_a_cast_that_hides_a_kernel_notes_which_it_is(source, spelled):
+    kernel = "__global__ void k(int); "
+    assert rewrite(kernel + source) == kernel + spelled
 
 
 @pytest.mark.parametrize(

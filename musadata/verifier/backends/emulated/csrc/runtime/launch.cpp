@@ -48,6 +48,8 @@ bool g_error_is_sticky = false;  // a fault in a kernel poisons the context: eve
 
 std::map<std::string, size_t> g_allowed_shared;  // function -> bytes it opted into
 
+std::map<const void*, HiddenKernel> g_hidden_kernels;
+
 int check_geometry(const LaunchConfig& config) {
   const dim3& block = config.block;
   const dim3& grid = config.grid;
@@ -354,6 +356,17 @@ void musadata_launch(const LaunchConfig* config, void (*entry)(void*), void* arg
   if (const Fault* fault = current_fault()) {
     raise_fault(*fault);
   }
+}
+
+void musadata_hide_kernel(const void* kernel, HiddenKernel hidden) {
+  std::lock_guard<std::mutex> lock(g_launch_lock);
+  g_hidden_kernels[kernel] = hidden;
+}
+
+HiddenKernel musadata_find_kernel(const void* kernel) {
+  std::lock_guard<std::mutex> lock(g_launch_lock);
+  const auto found = g_hidden_kernels.find(kernel);
+  return found == g_hidden_kernels.end() ? HiddenKernel() : found->second;
 }
 
 int musadata_in_kernel() { return in_kernel(); }

@@ -1,4 +1,5 @@
-// Launches that are calls of the runtime API. The rewriter takes away the casts that hide a kernel's type.
+// Launches that are calls of the runtime API. The rewriter takes away the casts that hide a kernel's type in them, and
+// spells those elsewhere `emulator::Hidden{"kernel"}->*kernel<int>`, which notes how to launch it.
 #pragma once
 #include <emulator/launch.h>
 
@@ -68,8 +69,29 @@ inline cudaError_t launch_packed(const char* name, void (*kernel)(Parameters...)
   launch_unpacked(name, kernel, config, arguments, std::index_sequence_for<Parameters...>());
   return launched();
 }
-inline cudaError_t launch_packed(const char*, const void*, const LaunchConfig&, void**) {
-  musadata_unsupported("the launch of a kernel whose type a void* hides");
+inline cudaError_t launch_packed(const char*, const void* kernel, const LaunchConfig& config, void** arguments) {
+  const HiddenKernel hidden = musadata_find_kernel(kernel);
+  if (hidden.launch == nullptr) {
+    musadata_unsupported("the launch of a kernel whose type a void* hides");
+  }
+  hidden.launch(hidden.name, kernel, &config, arguments);
+  return launched();
+}
+
+struct Hidden {
+  const char* name;
+};
+template <class... Parameters>
+inline void* operator->*(Hidden hidden, void (*kernel)(Parameters...)) {
+  const auto launch = [](const char* name, const void* kernel, const LaunchConfig* config, void** arguments) {
+    launch_packed(name, (void (*)(Parameters...))kernel, *config, arguments);
+  };
+  musadata_hide_kernel((const void*)kernel, {hidden.name, launch});
+  return (void*)kernel;
+}
+template <class T>
+inline void* operator->*(Hidden, T* other) {  // a variable of a kernel's name
+  return (void*)other;
 }
 
 struct CallText {

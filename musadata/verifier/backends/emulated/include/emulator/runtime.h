@@ -38,6 +38,12 @@ struct LaunchConfig {
   }
 };
 
+// A kernel that the candidate casts to void*, which hides what it takes.
+struct HiddenKernel {
+  const char* name = nullptr;
+  void (*launch)(const char* name, const void* kernel, const LaunchConfig* config, void** arguments) = nullptr;
+};
+
 // A collective of a warp: every lane of `mask` waits until all of them have arrived, then data moves between lanes.
 enum class CollectiveKind : int { kShuffle, kBallot, kSync, kMatch, kGather };
 
@@ -62,6 +68,8 @@ struct SharedSlot {
 extern "C" {
 extern uint64_t musadata_launch_serial;
 void musadata_launch(const LaunchConfig* config, void (*entry)(void*), void* arguments, const char* name);
+void musadata_hide_kernel(const void* kernel, HiddenKernel hidden);
+HiddenKernel musadata_find_kernel(const void* kernel);  // no `launch` if it was never hidden
 void* musadata_place_shared(SharedSlot* slot, size_t bytes, size_t alignment);
 void* musadata_dynamic_shared();
 char* musadata_shared_base();
