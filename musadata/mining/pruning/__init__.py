@@ -1,7 +1,7 @@
 """Removes from a mined reference the code that its own arguments never execute, and what nothing reads after that.
 
-Entry point: `proving.prune_and_prove`. It executes an instrumented copy (`execution_watch`), decides which conditions
-are constant (`constant_conditions`; `influence`: what inputs decide) and which code is reachable (`reachability`),
-removes the rest (`branches`, `unused`), and keeps the result only if it gives bit-identical outputs.
+Entry point: `proving.prune_and_prove`, a list of edits and a loop that takes what behaves as the original does, bit for
+bit, for several sizes of the inputs. `execution_watch` observes an instrumented copy, `constant_conditions` decides
+which conditions are constant, `reachability` which code is reachable; `branches` and `unused` remove the rest.
 Steps in the sandbox: `proving` and the instrumented copy. All other files only read and write text.
 """

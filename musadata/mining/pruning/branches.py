@@ -15,12 +15,12 @@ from musadata.mining.reading.parsing import first_line
 
 def prune(source: str, seen: Observations) -> str:
     """The definitions without functions, methods, branches and loops that never run."""
-    return _Pruner(source, seen, Reachability(source, seen)).text()
+    return _Pruner(source, seen, Reachability(seen)).text()
 
 
 class _Pruner:
     def __init__(self, source: str, seen: Observations, reachable: Reachability):
-        self._reachability, self._conditions = reachable, reachable.conditions
+        self._reachability, self._conditions = reachable, seen
         self._tree = seen.tree
         self._cutter = Cutter(source, seen.survey.texts)
 

@@ -5,70 +5,73 @@ version; `sys.settrace` costs a call per line and sees lines only. Instrumented 
 """
 
 import ast
+import builtins
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch import nn
+import torch
 
-from musadata.mining.pruning.call_sites import End, Ends, caller_of
-from musadata.mining.pruning.structure import Path, is_structural
 from musadata.mining.pruning.survey import FUNCTIONS, Survey
+from musadata.mining.reading.dotted_names import last_name
 from musadata.mining.reading.parsing import first_line
 
-PLAIN = (bool, str, type(None))
+PLAIN = (bool, int, float, complex, str, type(None))
+FEW = 16  # items of a sequence, or elements of a tensor, that are looked at
+MOST_VALUES = 64  # of what one condition reads, in one run
+CONSTRUCTION = -1
+ABOUT_KIND = frozenset({"isinstance", "issubclass", "callable", "hasattr", "type"})
+KIND_ATTRIBUTES = frozenset({"ndim", "dtype", "device", "layout", "is_cuda", "is_sparse", "is_nested", "requires_grad"})
+KIND_METHODS = frozenset({"dim", "ndimension", "is_floating_point", "is_complex", "type", "get_device"})
 _ENTERED, _TEST, _TABLE = "_musadata_entered", "_musadata_test", "_musadata_table"
+
+Path = tuple[str, ...]  # a name and the attributes after it
 
 
 @dataclass
 class Log:
-    """Observations of a run, by the numbers of `Survey.sites`.
+    """Observations of several runs, by the numbers of `Survey.sites`.
 
     `outcomes`: the values of a condition; True for an entered function, loop body, `try` or handler; False for a loop
-    that was reached. `ran`: functions that were entered with the inputs. `constants`: (function, argument) -> its only
-    value as a literal, "" if it had several. `tables`: the keys that were looked up in a table, None if all of it was
-    read. `paths`: what a condition reads, where that may say whether it is about structure alone; `loose`: those that
-    read a value that may depend on sizes.
+    that was reached. `tables`: the keys that were looked up in a table, None if all of it was read. `paths`: what a
+    condition or a loop reads. `values`: what these were, by run. `complete`: the runs that came to their end.
     """
 
-    paths: Mapping[int, Sequence[Path]] = field(default_factory=dict)
-    loose: set[int] = field(default_factory=set)
+    paths: Mapping[int, tuple[Path, ...]]
     outcomes: dict[int, set[bool]] = field(default_factory=dict)
-    ran: set[int] = field(default_factory=set)
-    constants: dict[tuple[int, str], str] = field(default_factory=dict)
     tables: dict[int, set[Any] | None] = field(default_factory=dict)
-    has_inputs: bool = False
-    text: str = ""  # that ran
-    calls: set[tuple[int, End | None, bool]] = field(default_factory=set)  # function, and what `caller_of` tells
-    ends: Ends = field(default_factory=dict)
-    own: frozenset[str] = frozenset()
-    classes: frozenset[str] = frozenset()
+    values: dict[int, dict[int, set[Any]]] = field(default_factory=dict)
+    complete: list[int] = field(default_factory=list)
+    run: int = CONSTRUCTION
 
-    def entered(self, site: int, arguments: dict[str, Any]) -> None:
+    def entered(self, site: int) -> None:
         self.outcomes.setdefault(site, set()).add(True)
-        if self.has_inputs:
-            self.ran.add(site)
-            self.calls.add((site, *caller_of(sys._getframe(1), self.ends)))
-        for name, value in arguments.items():
-            text = repr(value) if type(value) in PLAIN else ""  # a subclass may define `__repr__` itself
-            if self.constants.setdefault((site, name), text) != text:
-                self.constants[site, name] = ""
-
-    def constructed(self, model: nn.Module) -> None:
-        """From here on, code runs with the inputs."""
-        self.has_inputs = True
-        self.own, self.classes = plain_attributes(model)
 
     def tested(self, site: int, value: Any) -> bool:
         answer = bool(value)
         self.outcomes.setdefault(site, set()).add(answer)
-        paths = self.paths.get(site)
-        if paths and site not in self.loose:
-            frame = sys._getframe(1)
-            if not all(is_structural(path, frame.f_locals, frame.f_globals) for path in paths):
-                self.loose.add(site)
+        if self.run != CONSTRUCTION:
+            seen = self.values.setdefault(site, {}).setdefault(self.run, set())
+            if len(seen) < MOST_VALUES:
+                frame = sys._getframe(1)
+                read = [_value_of(path, frame.f_locals, frame.f_globals) for path in self.paths.get(site, ())]
+                is_computed = isinstance(value, torch.Tensor) and not any(item is value for item in read)
+                seen.add((is_computed, tuple(map(_digest, read))))
         return answer
+
+    def is_steady(self, site: int) -> bool:
+        """Whether what a condition reads was the same in all runs, so that no input decides it.
+
+        Where there is one run alone, whether it reads no number and no tensor, which may come from an input.
+        """
+        runs = [seen for run, seen in self.values.get(site, {}).items() if run in self.complete]
+        found = set[Any]().union(*runs)
+        if any(is_computed for is_computed, _ in found):
+            return False
+        if len(runs) > 1:
+            return all(seen == runs[0] for seen in runs)
+        return not any(isinstance(value, (int, float, torch.Size)) for _, read in found for value in read)
 
     def table(self, site: int, value: Any) -> Any:
         self.tables[site] = set()
@@ -79,20 +82,83 @@ class Log:
         return {_ENTERED: self.entered, _TEST: self.tested, _TABLE: self.table}
 
 
-def plain_attributes(model: nn.Module) -> tuple[frozenset[str], frozenset[str]]:
-    """The attributes that have one plain value in all modules, and the names of the modules' classes."""
-    values: dict[str, set[tuple[type, str]]] = {}
-    others, classes = set[str](), set[type]()
-    for module in model.modules():
-        classes.update(type(module).__mro__)
-        others.update(module._parameters, module._buffers, module._modules)
-        for name, value in vars(module).items():
-            plain = type(value) in (*PLAIN, int, float)
-            values.setdefault(name, set()).add((type(value), repr(value) if plain else ""))
-    for kind in classes - set(nn.Module.__mro__):
-        others.update(vars(kind))
-    single = {name for name, found in values.items() if len(found) == 1 and next(iter(found))[1]}
-    return frozenset(single - others), frozenset(kind.__name__ for kind in classes)
+def _value_of(path: Path, local: Mapping[str, Any], top: Mapping[str, Any]) -> Any:
+    first, *rest = path
+    value = local.get(first, top.get(first, getattr(builtins, first, None)))
+    try:
+        for name in rest:
+            value = getattr(value, name)
+        return value
+    except Exception:  # a property may do anything
+        return None
+
+
+def _digest(value: Any) -> Any:
+    """What is compared of a value between runs."""
+    if isinstance(value, torch.Tensor):
+        return value.shape, tuple(value.flatten().tolist()) if value.numel() < FEW else ()
+    if isinstance(value, torch.Size) or type(value) in PLAIN:
+        return value
+    if isinstance(value, (tuple, list)):
+        return len(value), tuple(map(_digest, value[:FEW]))
+    if isinstance(value, dict):
+        return len(value), tuple((str(key), _digest(value[key])) for key in list(value)[:FEW])
+    if isinstance(value, (set, frozenset)):
+        return len(value), tuple(sorted(map(str, value))[:FEW])
+    return type(value).__name__
+
+
+def paths_of(survey: Survey) -> dict[int, tuple[Path, ...]]:
+    """What each condition and loop reads, by its number."""
+    found = {}
+    for number, site in enumerate(survey.sites):
+        node: ast.AST = site.iter if isinstance(site, ast.For) else site
+        if isinstance(node, ast.expr):
+            found[number] = tuple(dict.fromkeys(_read(node)))
+    return found
+
+
+def _read(node: ast.expr) -> Iterator[Path]:
+    """The names and attributes of which an expression reads more than the kind: `x.dim() > 3` reads none."""
+    if isinstance(node, ast.Attribute) and node.attr in KIND_ATTRIBUTES:
+        return
+    if path := dotted_path(node):
+        yield path
+    elif isinstance(node, ast.Compare) and _compares_with_none(node):
+        return
+    elif isinstance(node, ast.Call):
+        name, method = last_name(node.func), isinstance(node.func, ast.Attribute)
+        is_rank = name == "len" and len(node.args) == 1 and is_shape(node.args[0])
+        if is_rank or (method and name in KIND_METHODS and not node.args) or (not method and name in ABOUT_KIND):
+            return
+        owners = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+        for given in (*owners, *node.args, *(item.value for item in node.keywords)):
+            yield from _read(given)
+    else:
+        for child in ast.iter_child_nodes(node):
+            parts: list[ast.AST] = [child.iter, *child.ifs] if isinstance(child, ast.comprehension) else [child]
+            for part in parts:
+                yield from _read(part) if isinstance(part, ast.expr) else ()
+
+
+def dotted_path(node: ast.expr) -> Path:
+    """`self.a.b` as its names; () for all else."""
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    return (node.id, *reversed(names)) if isinstance(node, ast.Name) else ()
+
+
+def _compares_with_none(test: ast.Compare) -> bool:
+    with_none = all(isinstance(item, ast.Constant) and item.value is None for item in test.comparators)
+    return with_none and all(isinstance(item, (ast.Is, ast.IsNot)) for item in test.ops)
+
+
+def is_shape(node: ast.expr) -> bool:
+    if isinstance(node, ast.Attribute):
+        return node.attr == "shape"
+    return isinstance(node, ast.Call) and last_name(node.func) == "size" and not node.args
 
 
 class Table(dict[Any, Any]):
@@ -159,7 +225,7 @@ def instrument(source: str, survey: Survey) -> str:
         elif isinstance(site, ast.Assign):
             wrap(_TABLE, number, site.value)
         elif isinstance(site, FUNCTIONS):
-            begin(site.body[0], f"{_ENTERED}({number}, locals())")
+            begin(site.body[0], f"{_ENTERED}({number})")
         elif isinstance(site, (ast.For, ast.Try, ast.ExceptHandler)):
             if isinstance(site, ast.For):
                 begin(site, f"{_TEST}({number}, False)")

@@ -1,15 +1,13 @@
-"""Classes that make no difference: of which no instance is made, and those that make other classes.
+"""Classes that make no difference: of which no instance is made.
 
-The former are named where types are checked, as defaults, or in tables alone.
+They are named where types are checked, as defaults, or in tables alone.
 """
 
 import ast
-from collections import Counter
 from collections.abc import Collection, Iterator
 
 from musadata.mining.pruning.cutting import Cutter
 from musadata.mining.pruning.idle_methods import family
-from musadata.mining.pruning.mentions import WORD
 from musadata.mining.pruning.survey import defined_names, entries
 
 _CHECKS = ("isinstance", "issubclass")
@@ -40,34 +38,6 @@ def without_idle_classes(source: str) -> str:
     return "".join(lines)
 
 
-def without_metaclasses(source: str) -> str:
-    """The source with classes that Python itself makes. One that wraps what a class makes hides what is never used."""
-    tree, cutter, names = ast.parse(source), Cutter(source, set()), set()
-    for node in ast.walk(tree):
-        header = [*node.bases, *node.keywords] if isinstance(node, ast.ClassDef) else []
-        for place, item in enumerate(header):
-            if isinstance(item, ast.keyword) and item.arg == "metaclass":
-                cutter.drop_item([cutter.span(one, one) for one in header], place, [place])
-                names.add(ast.unparse(item.value))
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef) and node.name in names:
-            cutter.drop_statement(node)
-    return _without_held_classes(cutter.text()) if cutter.has_cut else source
-
-
-def _without_held_classes(source: str) -> str:
-    """The source with `None` for classes of its own that a class holds by a name that nothing else says."""
-    tree, cutter, said = ast.parse(source), Cutter(source, set()), Counter(WORD.findall(source))
-    kinds = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-    names = {node.name for node in kinds}
-    for item in [item for node in kinds for item in node.body if isinstance(item, ast.Assign)]:
-        target, value = item.targets[0], item.value
-        if isinstance(value, ast.Name) and value.id in names and said[ast.unparse(target)] == 1:
-            (line, column), (last, end) = cutter.span(value, value)
-            cutter.replace(line, column, last, end, "None")
-    return cutter.text()
-
-
 def without_own_defaults(source: str) -> str:
     """The source with `None` for defaults of constructors that are names of its own: arguments may replace them all."""
     tree, cutter = ast.parse(source), Cutter(source, set())
@@ -79,12 +49,6 @@ def without_own_defaults(source: str) -> str:
                 (line, column), (last, end) = cutter.span(value, value)
                 cutter.replace(line, column, last, end, "None")
     return cutter.text() if cutter.has_cut else source
-
-
-def has_class_tables(source: str) -> bool:
-    """Whether `without_idle_entries` may find something to remove."""
-    tree = ast.parse(source)
-    return any(_tables(tree, {node.name for node in tree.body if isinstance(node, ast.ClassDef)}))
 
 
 def without_idle_entries(source: str, entered: Collection[str]) -> str:

@@ -6,7 +6,7 @@ import random
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -20,26 +20,24 @@ from musadata.mining.arguments.attempts import Attempt
 from musadata.mining.arguments.module_snapshots import MINED
 from musadata.mining.pruning.branches import prune
 from musadata.mining.pruning.constant_conditions import Observations
-from musadata.mining.pruning.execution_watch import Log, instrument
+from musadata.mining.pruning.execution_watch import Log, instrument, paths_of
 from musadata.mining.pruning.idle_classes import (
-    has_class_tables,
     without_idle_classes,
     without_idle_entries,
-    without_metaclasses,
     without_own_defaults,
 )
 from musadata.mining.pruning.idle_methods import watch_entries, without_idle_methods, without_unread_properties
-from musadata.mining.pruning.mentions import WORD
-from musadata.mining.pruning.registries import Registries
-from musadata.mining.pruning.structure import paths_of
 from musadata.mining.pruning.survey import Survey, defined_names
 from musadata.mining.pruning.unused import drop_unused
 from musadata.mining.reading.parsing import first_line
 
 MAX_TRIALS = 80  # of references without some registrations and the like, first all of them, then halves
-MAX_PASSES = 2  # after the first: what a function returns in every case decides on what its caller does
-MAX_REGISTRIES = 4  # that are tried one by one, where not all of them can be tables
-MAX_SETS = 3  # of inputs, the reference's own included
+MAX_PASSES = 4  # over all edits: what a function returns in every case decides on what its caller does
+MAX_SETS = 3  # of inputs on which a candidate must behave alike, its own included
+MAX_SHAPES = 4  # other ones that are tried for these
+MAX_LARGE = 2  # further ones on which code is observed
+LARGE = 32  # times a size, where inputs have no more elements than this then:
+MAX_ELEMENTS = 1 << 15
 FILE = "<pruned>"
 
 
@@ -112,61 +110,108 @@ def prune_and_prove(source: str, attempt: Attempt) -> Pruned:
     """
     try:
         with gc_frozen(len(source)):
-            found = _pruned(_without_idle_classes(_without_idle_changes(source, attempt), attempt), attempt)
-            found = _without_registries(found)
-            for _ in range(MAX_PASSES if found.source != source else 0):
-                before, found = found, _pruned(found.source, found.attempt)
-                if found == before:
-                    break
-            return found
+            return _Reduction(Pruned(source, attempt)).run()
     except Exception:  # mined code may do anything, and a reference that cannot be pruned is kept as it is
         return Pruned(source, attempt)
 
 
-def _without_idle_changes(source: str, attempt: Attempt) -> str:
-    """The reference without registrations and later assignments that make no difference to its behaviour."""
-    changes = [(first_line(node), node.end_lineno or 0) for node in ast.parse(source).body if _is_change(node)]
-    if not changes:
-        return source
-    sets = [attempt, *other_shapes(attempt)][:MAX_SETS]
-    seen = behaviour(source, attempt, sets)
-    waiting, dropped = [changes], list[tuple[int, int]]()
-    for _ in range(MAX_TRIALS):
-        part = waiting.pop() if waiting else []
-        if part and _behaves(Pruned(_without_lines(source, [*dropped, *part]), attempt), sets, seen):
-            dropped += part
-        elif len(part) > 1:
-            waiting += [part[: len(part) // 2], part[len(part) // 2 :]]
-    return _without_lines(source, dropped)
+class _Reduction:
+    """Delta debugging: of what an edit proposes, shortest first, that is taken which behaves as the original does."""
 
+    def __init__(self, original: Pruned):
+        self._found, self._entered = original, set[str]()
+        self._sets = [original.attempt, *islice(other_shapes(original.attempt), MAX_SHAPES)]
+        self._seen = self._run(original.source, self._sets)
+        if None in self._seen.runs or len(self._sets) > MAX_SETS:
+            pairs = zip(self._sets, self._seen.runs, strict=True)
+            self._sets = [one for one, run in pairs if run is not None][:MAX_SETS]
+            self._seen = self._run(original.source, self._sets)
+        self._observed = [*self._sets, *islice(other_shapes(original.attempt, LARGE), MAX_LARGE)]
 
-def _without_registries(pruned: Pruned) -> Pruned:
-    """The reference with tables in place of its registries: of all of them, or of those that allow it."""
-    registries = Registries(ast.parse(pruned.source))
-    sets = [pruned.attempt, *other_shapes(pruned.attempt)][:MAX_SETS]
-    if not registries.possible:
-        return pruned
-    seen = behaviour(pruned.source, pruned.attempt, sets, prepare=registries.watch)
-    names = list(registries.tables)
-    for chosen in [names, *([name] for name in names[: MAX_REGISTRIES if len(names) > 1 else 0])]:
-        text = registries.replaced(pruned.source, chosen)
-        candidate = replace(pruned, source=text)
-        if text != pruned.source and _behaves(candidate, sets, seen):
-            return candidate
-    return pruned
+    def run(self) -> Pruned:
+        """The reference after all edits, until none changes it."""
+        if self._sets[0] != self._found.attempt:  # it does not run
+            return self._found
+        self._drop_changes()
+        edits = (
+            self._by_text(without_own_defaults),
+            self._by_text(without_idle_classes),
+            self._by_text(lambda source: without_idle_entries(source, self._entered)),
+            self._without_unexecuted,
+            self._without_idle_methods,
+        )
+        for _ in range(MAX_PASSES):
+            before = self._found
+            for edit in edits:
+                self._take(edit)
+            if self._found == before:
+                break
+        return self._found
 
+    def _take(self, edit: "Edit") -> None:
+        for candidate in edit(self._found):
+            if candidate == self._found or self._accept(candidate):
+                return
 
-def _without_idle_classes(source: str, attempt: Attempt) -> str:
-    cuts: list[Callable[[str], str]] = [without_metaclasses, without_own_defaults, without_idle_classes]
-    if has_class_tables(source):
+    def _accept(self, candidate: Pruned) -> bool:
+        """Whether a candidate behaves as the original does; it is what is gone on with then."""
+        entered, self._entered = self._entered, set()
+        try:
+            sets = [replace(one, init=candidate.attempt.init) for one in self._sets]
+            if self._run(candidate.source, sets).equals(self._seen):
+                self._found = candidate
+                return True
+        except Exception:
+            pass
+        self._entered = entered
+        return False
+
+    def _run(self, source: str, sets: Sequence[Attempt], log: Log | None = None) -> Behaviour:
         with watch_entries(FILE) as entered:
-            behaviour(source, attempt, [attempt])
-        cuts.append(partial(without_idle_entries, entered=entered))
-    for cut in cuts:
-        text = cut(source)
-        if text != source and _behaves(Pruned(text, attempt), [attempt], behaviour(source, attempt, [attempt])):
-            source = text
-    return source
+            found = behaviour(source, replace(self._found.attempt, init=sets[0].init), sets, log)
+        self._entered |= entered
+        return found
+
+    def _drop_changes(self) -> None:
+        """Drop registrations and later assignments that make no difference: all of them, then halves."""
+        source = self._found.source
+        waiting = [[(first_line(node), node.end_lineno or 0) for node in ast.parse(source).body if _is_change(node)]]
+        dropped = list[tuple[int, int]]()
+        for _ in range(MAX_TRIALS):
+            part = waiting.pop() if waiting else []
+            text = _without_lines(source, [*dropped, *part])
+            if part and self._accept(replace(self._found, source=text)):
+                dropped += part
+            elif len(part) > 1:
+                waiting += [part[: len(part) // 2], part[len(part) // 2 :]]
+
+    @staticmethod
+    def _by_text(cut: Callable[[str], str]) -> "Edit":
+        """An edit that text alone decides on."""
+
+        def edit(found: Pruned) -> Iterator[Pruned]:
+            yield replace(found, source=cut(found.source))
+
+        return edit
+
+    def _without_unexecuted(self, found: Pruned) -> Iterator[Pruned]:
+        """Without code that no run executes, and without what nothing reads then."""
+        tree = ast.parse(found.source)
+        survey = Survey(tree)
+        log = Log(paths_of(survey))
+        sets = [replace(one, init=found.attempt.init) for one in self._observed]
+        self._run(instrument(found.source, survey), sets, log)
+        yield from _candidates(prune(found.source, Observations(tree, survey, log)), found.attempt)
+
+    def _without_idle_methods(self, found: Pruned) -> Iterator[Pruned]:
+        """Without methods that no run enters, and without what nothing reads then."""
+        fewer = without_unread_properties(found.source)
+        for text in (without_idle_methods(fewer, self._entered), without_idle_methods(found.source, self._entered)):
+            if text != found.source:
+                yield from _candidates(text, found.attempt)
+
+
+Edit = Callable[[Pruned], Iterator[Pruned]]
 
 
 def _is_change(node: ast.stmt) -> bool:
@@ -177,43 +222,6 @@ def _is_change(node: ast.stmt) -> bool:
 def _without_lines(source: str, spans: Sequence[tuple[int, int]]) -> str:
     gone = {number for first, last in spans for number in range(first, last + 1)}
     return "".join(line for number, line in enumerate(source.splitlines(keepends=True), 1) if number not in gone)
-
-
-def _pruned(source: str, attempt: Attempt, *, again: bool = False) -> Pruned:
-    """`again`: a second pass over a pruned reference, in which tables may have fewer readers."""
-    sets = [attempt, *other_shapes(attempt)][:MAX_SETS]
-    tree = ast.parse(source)
-    survey = Survey(tree)
-    log = Log(paths=paths_of(tree, survey))
-    with watch_entries(FILE) as entered:
-        log.text = instrument(source, survey)
-        seen = behaviour(log.text, attempt, sets, log)
-    left = prune(source, Observations(tree, survey, log))
-    for candidate in _candidates(left, attempt) if seen.runs[0] is not None else ():
-        if candidate.source == source:
-            break
-        if (now_entered := _entered_alike(candidate, sets, seen)) is not None:
-            opened = {
-                name for number, keys in log.tables.items() if keys is None for name in survey.table_names(number)
-            }
-            more = not again and not opened.isdisjoint(WORD.findall(candidate.source))
-            if more:
-                return _pruned(candidate.source, candidate.attempt, again=True)
-            return _without_idle_methods(candidate, now_entered, sets, seen)
-    return _without_idle_methods(Pruned(source, attempt), entered, sets, seen)
-
-
-def _without_idle_methods(pruned: Pruned, entered: set[str], sets: Sequence[Attempt], seen: Behaviour) -> Pruned:
-    """The reference without methods that no set of inputs enters, and without what nothing reads then."""
-    if seen.runs[0] is None:
-        return pruned
-    fewer = without_unread_properties(pruned.source)
-    for text in (without_idle_methods(fewer, entered), without_idle_methods(pruned.source, entered)):
-        for candidate in _candidates(text, pruned.attempt) if text != pruned.source else ():
-            now_entered = _entered_alike(candidate, sets, seen)
-            if now_entered is not None:  # what it named may be idle now
-                return _without_idle_methods(candidate, now_entered, sets, seen)
-    return pruned
 
 
 def _candidates(source: str, attempt: Attempt) -> Iterator[Pruned]:
@@ -229,44 +237,28 @@ def _candidates(source: str, attempt: Attempt) -> Iterator[Pruned]:
     yield Pruned(source, attempt)
 
 
-def _behaves(candidate: Pruned, sets: Sequence[Attempt], seen: "Behaviour") -> bool:
-    init = candidate.attempt.init
-    try:
-        return behaviour(candidate.source, candidate.attempt, [replace(one, init=init) for one in sets]).equals(seen)
-    except Exception:
-        return False
-
-
-def _entered_alike(candidate: Pruned, sets: Sequence[Attempt], seen: "Behaviour") -> set[str] | None:
-    """The functions that a candidate enters, if it behaves as seen; else None."""
-    with watch_entries(FILE) as entered:
-        return entered if _behaves(candidate, sets, seen) else None
-
-
 def behaviour(
     source: str,
     attempt: Attempt,
     sets: Sequence[Attempt],
     log: Log | None = None,
-    prepare: Callable[[dict[str, Any]], None] | None = None,
 ) -> Behaviour:
-    """Construct a reference and run it on every set of inputs.
-
-    `prepare`: what is done with the names that it binds before it is constructed.
-    """
+    """Construct a reference and run it on every set of inputs."""
     space: dict[str, Any] = {"__name__": MINED, **(log.space() if log else {})}
     with warnings.catch_warnings(), torch.no_grad(), torch.random.fork_rng(devices=[]):
         warnings.simplefilter("ignore")
         with absent_packages(source):
             exec(compile(source, FILE, "exec", dont_inherit=True), space)
-        if prepare is not None:
-            prepare(space)
         _seed(0)
         model = space["Model"](*[eval(text, {**HELPERS, **space}) for text in attempt.init])
         model.eval()  # not what it returns, which need not be the model
-        if log is not None:
-            log.constructed(model)
-        runs = [_run(model, one, space, record=not number) for number, one in enumerate(sets)]
+        runs = []
+        for number, one in enumerate(sets):
+            if log is not None:
+                log.run = number
+            runs.append(_run(model, one, space, record=not number))
+            if log is not None and runs[-1] is not None:
+                log.complete.append(number)
         return Behaviour(model.state_dict(), runs)
 
 
@@ -292,12 +284,17 @@ def _seed(seed: int) -> None:
     torch.default_generator.manual_seed(seed)  # `torch.manual_seed` spends a millisecond on devices
 
 
-def other_shapes(attempt: Attempt) -> Iterator[Attempt]:
-    """Variants of the attempt in which all dimensions of one size are changed together."""
+def other_shapes(attempt: Attempt, times: int = 1) -> Iterator[Attempt]:
+    """Variants of the attempt in which all dimensions of one size are changed together: a little, or by far.
+
+    `times`: how many times as large they are. What is done for large inputs alone is seen by these.
+    """
     with contextlib.suppress(ValueError):
         values, first = attempt.values(), attempt.init_count()
         shaped = [place for place in range(first, len(values)) if place not in attempt.bound_slots()]
         for size in dict.fromkeys(values[place] for place in shaped):
-            changed = [size + 1 + size // 4 if place in shaped and value == size else value
-                       for place, value in enumerate(values)]  # fmt: skip
-            yield attempt.with_values(tuple(changed))
+            grown = times * size if times > 1 else size + 1 + size // 4
+            changed = [grown if place in shaped and value == size else value for place, value in enumerate(values)]
+            variant = attempt.with_values(tuple(changed))
+            if times == 1 or sum(draw.elements for draw in variant.draws) <= MAX_ELEMENTS:
+                yield variant

@@ -5,54 +5,40 @@ from collections import Counter
 from collections.abc import Iterable
 
 from musadata.mining.pruning.class_use import ClassUse
-from musadata.mining.pruning.constant_conditions import ConstantConditions, Observations, has_effect
-from musadata.mining.pruning.mentions import WORD, References, mentions_of
+from musadata.mining.pruning.constant_conditions import Observations, has_effect
+from musadata.mining.pruning.mentions import References, mentions_of
 from musadata.mining.pruning.survey import FUNCTIONS, Function, defined_names, entries
 
 ENDINGS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return, ast.Raise, ast.Assert, ast.Delete, ast.Pass)
-MAX_ROUNDS = 5
 
 
 class Reachability:
     """The code that stays.
 
-    `dropped`: ids of the functions, classes and constants that nothing needs. `conditions`: those that are constant.
+    `dropped`: ids of the functions, classes and constants that nothing needs.
     """
 
-    def __init__(self, source: str, seen: Observations):
+    def __init__(self, seen: Observations):
         self._seen = seen
         self._mentions: dict[int, References] = {}
         self._wanted: set[int] = set()  # methods that were never entered, but may be
         self.dropped: set[int] = set()
         self._classes = ClassUse(seen)
-        self._reached = frozenset(WORD.findall(source))
-        self.conditions = ConstantConditions(seen, self._reached)
-        for number in range(MAX_ROUNDS):
-            if not self._narrow() and number:
-                break
-            self.dropped = self._unneeded()
-
-    def _narrow(self) -> bool:
-        """Repeat the decision until the names in code that may run no longer get fewer; whether they did."""
-        rounds = 0
-        while (reached := self._reach()) != self._reached and rounds < MAX_ROUNDS:
-            self._reached, self.conditions = reached, ConstantConditions(self._seen, reached)
-            rounds += 1
-        return rounds > 0
+        self.dropped = self._unneeded()
 
     def is_gone(self, statement: ast.stmt) -> bool:
         """Whether a statement is removed completely."""
         if isinstance(statement, ast.If):
-            answer = self.conditions.answer(statement.test)
+            answer = self._seen.answer(statement.test)
             if answer is not None:
                 return all(map(self.is_gone, statement.body if answer else statement.orelse))
             both = [*statement.body, *statement.orelse]
             return all(map(self.is_gone, both)) and not has_effect(statement.test)
         if isinstance(statement, (ast.For, ast.While)):
             if isinstance(statement, ast.For) and not statement.orelse and not has_effect(statement.iter):
-                return self.conditions.never_loops(statement) or all(map(self.is_gone, statement.body))
-            return self.conditions.never_loops(statement)
+                return self._seen.never_loops(statement) or all(map(self.is_gone, statement.body))
+            return self._seen.never_loops(statement)
         return id(statement) in self.dropped
 
     def block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
@@ -65,13 +51,13 @@ class Reachability:
     def unread_entries(self, node: ast.Assign) -> list[int]:
         """Positions of the entries of a table that are never looked up."""
         keys = self._seen.keys(node)
-        if keys is None or ast.unparse(node.targets[0]) in self._reached:
+        if keys is None:
             return []
         return [place for place, (key, _, _) in enumerate(entries(node.value)) if key not in keys]
 
     def _ends(self, statement: ast.stmt) -> bool:
         if isinstance(statement, ast.If):
-            answer = self.conditions.answer(statement.test)
+            answer = self._seen.answer(statement.test)
             if answer is not None:
                 return any(map(self._ends, statement.body if answer else statement.orelse))
             return any(map(self._ends, statement.body)) and any(map(self._ends, statement.orelse))
@@ -106,26 +92,6 @@ class Reachability:
             waiting = [node for number, node in needed.items() if number not in done]
         return found, done
 
-    def _reach(self) -> frozenset[str]:
-        """Names in code that runs with the inputs, and in functions that it may call."""
-        functions = [item for item in self._seen.functions if id(item) not in self.dropped]
-        found, done = References(), set[int]()
-        waiting = [item for item in functions if self._seen.ran(item)]
-        while waiting:
-            for function in waiting:
-                done.add(id(function))
-                self._collect_body(function, found, True, "")
-            waiting = [item for item in functions if id(item) not in done and self._may_call(item, found)]
-        attributes = {function.name for function in functions if self._seen.owner(function)}
-        unmade = {name for name in self._classes.names if not found.makes(name)}
-        return frozenset((found.variables - unmade) | (found.names & attributes))
-
-    def _may_call(self, function: Function, found: References) -> bool:
-        owner = self._seen.owner(function)
-        if isinstance(owner, ast.ClassDef):
-            return found.makes(owner.name) if function.name.startswith("__") else function.name in found.names
-        return function.name in found.variables
-
     def _collect(self, node: ast.AST, found: References, ran: bool, owner: str) -> None:
         """Collect the names in the reachable part of a node."""
         if id(node) in self.dropped:
@@ -139,18 +105,18 @@ class Reachability:
         elif isinstance(node, (ast.If, ast.IfExp)):
             self._collect_choice(node, found, ran, owner)
         elif isinstance(node, ast.For):
-            if not self.conditions.never_loops(node):
+            if not self._seen.never_loops(node):
                 self._collect_header(node, [node.target, node.iter], found, ran, owner)
                 self._collect_block(node.body, found, ran and True in self._seen.outcomes(node), owner)
                 self._collect_block(node.orelse, found, ran, owner)
         elif isinstance(node, ast.While):
-            if not self.conditions.never_loops(node):
+            if not self._seen.never_loops(node):
                 self._collect_header(node, [node.test], found, ran, owner)
                 self._collect_block(node.body, found, ran and True in self._seen.outcomes(node.test), owner)
                 self._collect_block(node.orelse, found, ran, owner)
         elif isinstance(node, ast.Try):
             self._collect_block(node.body, found, ran, owner)
-            if not self.conditions.never_fails(node):
+            if not self._seen.never_fails(node):
                 self._collect_all(node.handlers, found, ran, owner)
             self._collect_block([*node.orelse, *node.finalbody], found, ran, owner)
         elif isinstance(node, FUNCTIONS):
@@ -202,11 +168,9 @@ class Reachability:
         self._collect_block(node.body, inner, ran, owner)
         found.names |= inner.names
         found.unsure |= inner.unsure
-        inner.uses = Counter(
-            {name: count for name, count in inner.uses.items() if name == "cls" or not bound.binds(name)}
-        )
+        inner.uses = Counter({name: count for name, count in inner.uses.items() if name == "cls" or name not in bound})
         found.add_uses(inner)
-        found.variables.update(name for name in inner.variables if not bound.binds(name))
+        found.variables.update(name for name in inner.variables if name not in bound)
 
     def _collect_block(self, statements: list[ast.stmt], found: References, ran: bool, owner: str) -> None:
         for statement in self.block(statements):
@@ -215,14 +179,14 @@ class Reachability:
 
     def _was_left(self, statement: ast.stmt) -> bool:
         """Whether every observed outcome of a condition that is not constant exited the block."""
-        if not isinstance(statement, ast.If) or self.conditions.answer(statement.test) is not None:
+        if not isinstance(statement, ast.If) or self._seen.answer(statement.test) is not None:
             return False
         outcomes = self._seen.outcomes(statement.test)
         taken = [block for answer, block in ((True, statement.body), (False, statement.orelse)) if answer in outcomes]
         return all(any(map(self._ends, block)) for block in taken)
 
     def _collect_choice(self, node: ast.If | ast.IfExp, found: References, ran: bool, owner: str) -> None:
-        answer, outcomes = self.conditions.answer(node.test), self._seen.outcomes(node.test)
+        answer, outcomes = self._seen.answer(node.test), self._seen.outcomes(node.test)
         for operand in self.doubtful_operands(node.test) if answer is None else ():
             may_run = ran and bool(self._seen.outcomes(operand))
             if isinstance(node, ast.If):
@@ -237,7 +201,7 @@ class Reachability:
     def doubtful_operands(self, test: ast.expr) -> list[ast.expr]:
         """The innermost operands of a condition that are not constant."""
         if isinstance(test, ast.BoolOp):
-            left = [value for value in test.values if self.conditions.answer(value) is None]
+            left = [value for value in test.values if self._seen.answer(value) is None]
             return [item for value in left for item in self.doubtful_operands(value)]
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return self.doubtful_operands(test.operand)

@@ -10,7 +10,7 @@ from tests.mining.pruning.test_pruning import model, pruned
     [
         ("if scale is not None:\n    scale = scale * 2\nelse:\n    scale = 1.0\nreturn F.relu(x) * scale", False),
         ("scale = None if scale is None else scale * 2\nreturn F.relu(x)", False),
-        ("scale = x.sum() if x.sum() > 1e6 else None\nif scale is not None:\n    scale * 2\nreturn F.relu(x)", True),
+        ("scale = x.sum() if x.sum() > 1e6 else None\nif scale is not None:\n    scale * 2\nreturn F.relu(x)", False),
         (
             "for n in x.shape:\n    if scale is not None:\n        x = x + scale * 2\n    scale = n or None\nreturn x",
             True,
