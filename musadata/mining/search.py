@@ -23,7 +23,6 @@ from musadata.mining.arguments.filling import cheap_filling
 from musadata.mining.arguments.guesses import guess_arguments, modest
 from musadata.mining.arguments.input_shapes import guess_inputs
 from musadata.mining.arguments.normalize_examples import normalize_example
-from musadata.mining.arguments.present_forms import in_present_form
 from musadata.mining.arguments.repairs.parameters import Parameters
 from musadata.mining.arguments.repairs.repair import repair
 from musadata.mining.arguments.signatures import constructor_owner, constructor_signature, positional_form
@@ -33,7 +32,7 @@ from musadata.mining.arguments.tensor_outputs import return_tensors
 from musadata.mining.loss_reasons import loss_reason
 from musadata.mining.pruning.proving import Pruned, prune_and_prove
 from musadata.mining.slicing.given_arguments import given_in_subclass, names_definitions
-from musadata.mining.slicing.imports import without_absent_decorators, without_imports
+from musadata.mining.slicing.imports import without_imports
 from musadata.mining.unrun_statements import mostly_unrun, watched_lines
 
 MAX_TRIES = 240  # per module
@@ -41,7 +40,6 @@ WARM_UP_MODULE = Path(__file__).with_name("warm_up_module.txt")
 MAX_SHOWN = 1 << 15  # elements of an example's inputs that are taken as they are
 CEILINGS_AS_SHOWN = (MAX_SHOWN, 256, 128, 64, 32)
 FEWER_ROWS = (8, 2, 1)
-MAX_FORMS = 4  # of code that PyTorch no longer takes, in one module
 MAX_REPAIRED = 600  # corrections that wait to be tried
 PER_GUESS = 40  # attempts at one family of guesses
 PATIENCE = 12  # attempts that come no further before the sizes are solved for
@@ -49,7 +47,6 @@ EARLY_TRIES = 40  # for that
 LAST_TRIES = 160  # for that, where all families of guesses failed
 MAX_STARTS = 3  # failures from which the sizes are solved for
 NO_MODULE = re.compile(r"No module named '([\w.]+)'")
-ABSENT = ("needs_package", "unresolved_name", "import_fails")  # losses that a decorator may be the cause of
 MAX_ABSENT = 3  # tries that use an absent package or name; others will use it as well
 
 
@@ -57,7 +54,13 @@ Hints = dict[str, dict[str, Any]]
 
 
 def search_arguments(
-    source: str, class_name: str, examples: list[dict[str, Any]], salt: str, hints: Hints | None = None
+    source: str,
+    class_name: str,
+    examples: list[dict[str, Any]],
+    salt: str,
+    hints: Hints | None = None,
+    *,
+    as_shown: bool = False,
 ) -> dict[str, Any]:
     """Arguments for the `Model` of `source`.
 
@@ -67,15 +70,16 @@ def search_arguments(
         examples: `musadata.mining.slicing.evidence.Example`s as plain dicts, best first.
         salt: varies the sizes from module to module.
         hints: see `musadata.mining.slicing.hints.constructor_hints`.
+        as_shown: prefer examples without changes.
 
     Returns:
         `init`, `inputs`: lists of expressions; `evidence`: where they come from; `tries`. Or `reason` and `detail`.
     """
     with cheap_filling():
-        found, attempt = _search(source, examples, salt, hints or {})
-    if attempt is None or _runs(source, attempt):
+        found, attempt = _search(source, examples, salt, hints or {}, as_shown=as_shown)
+    if attempt is None or _run(source, attempt).ok:
         return found
-    return _search(source, examples, salt, hints or {})[0]  # its parameters matter
+    return _search(source, examples, salt, hints or {}, as_shown=as_shown)[0]  # its parameters matter
 
 
 def search_pair(source: str, class_name: str, examples: list[dict[str, Any]], salt: str) -> dict[str, Any]:
@@ -83,26 +87,13 @@ def search_pair(source: str, class_name: str, examples: list[dict[str, Any]], sa
 
     A kernel refuses many sizes that its plain version takes: those that are no multiple of a warp, for one.
     """
-    with cheap_filling():
-        found, attempt = _search(source, examples, salt, {}, as_shown=True)
-    if attempt is None or _runs(source, attempt):
-        return found
-    return _search(source, examples, salt, {}, as_shown=True)[0]
+    return search_arguments(source, class_name, examples, salt, as_shown=True)
 
 
 def search_and_prune(
     source: str, class_name: str, examples: list[dict[str, Any]], salt: str, hints: Hints | None = None
 ) -> dict[str, Any]:
     """`search_arguments`, and `definitions`: `source` without the code that these arguments never execute."""
-    found = _with_definitions(source, class_name, examples, salt, hints)
-    if found.get("reason") in ABSENT and (plain := without_absent_decorators(source)) != source:
-        found = _with_definitions(plain, class_name, examples, salt, hints)
-    return found
-
-
-def _with_definitions(
-    source: str, class_name: str, examples: list[dict[str, Any]], salt: str, hints: Hints | None
-) -> dict[str, Any]:
     try:
         return _search_and_prune(_by_position(source), class_name, examples, salt, hints)
     except AbsentPackage as error:  # where a signature is read, say
@@ -113,7 +104,7 @@ def _search_and_prune(
     source: str, class_name: str, examples: list[dict[str, Any]], salt: str, hints: Hints | None
 ) -> dict[str, Any]:
     with cheap_filling():
-        source, found, attempt = _search_in_present_form(source, examples, salt, hints or {})
+        found, attempt = _search(source, examples, salt, hints or {})
         pruned = _pruned(source, attempt, class_name) if attempt is not None else None
     if pruned is None:
         return found
@@ -140,20 +131,6 @@ def _pruned(source: str, attempt: Attempt, class_name: str) -> Pruned:
     return prune_and_prove(source, attempt)
 
 
-def _search_in_present_form(
-    source: str, examples: list[dict[str, Any]], salt: str, hints: Hints
-) -> tuple[str, dict[str, Any], Attempt | None]:
-    """The result of `_search`, and the source, in which forms that PyTorch no longer takes are the present ones."""
-    found, attempt, furthest = _search_further(source, examples, salt, hints)
-    for _ in range(MAX_FORMS):
-        present = in_present_form(source, furthest.error, furthest.number) if attempt is None else source
-        if present == source:
-            break
-        source = present
-        found, attempt, furthest = _search_further(source, examples, salt, hints)
-    return source, found, attempt
-
-
 def _by_position(source: str) -> str:
     """The source with arguments that can be given by position; unchanged if it cannot be executed."""
     try:
@@ -163,12 +140,8 @@ def _by_position(source: str) -> str:
         return source
 
 
-def _runs(source: str, attempt: Attempt) -> bool:
-    """Whether an attempt works in a new namespace with the module's own parameter initialization."""
-    return _run(source, attempt).ok
-
-
 def _run(source: str, attempt: Attempt) -> Result:
+    """The result of an attempt in a new namespace with the module's own parameter initialization."""
     runner = AttemptRunner(source, 1)
     try:
         runner.load()
@@ -180,26 +153,19 @@ def _run(source: str, attempt: Attempt) -> Result:
 def _search(
     source: str, examples: list[dict[str, Any]], salt: str, hints: Hints, *, as_shown: bool = False
 ) -> tuple[dict[str, Any], Attempt | None]:
-    """The result of `search_arguments`, and its attempt. `as_shown`: prefer examples without changes."""
-    return _search_further(source, examples, salt, hints, as_shown=as_shown)[:2]
-
-
-def _search_further(
-    source: str, examples: list[dict[str, Any]], salt: str, hints: Hints, *, as_shown: bool = False
-) -> tuple[dict[str, Any], Attempt | None, Result]:
-    """What `_search` returns, and the failure that came furthest in the code."""
-    runner = AttemptRunner(source, MAX_TRIES // 2 if hints.get("", {}).get("halved") else MAX_TRIES)
+    """The result of `search_arguments`, and its attempt."""
+    runner = AttemptRunner(source, MAX_TRIES)
     try:
         model = runner.load()
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
-        return _loss("import", message), None, Result(False, message)
+        return _loss("import", message), None
     known, guessed = _parameters(runner.source, model, hints), hints.get("", {}).get("guessed", True)
     found, furthest = _find(
         runner, _families(runner, known, examples, as_shown, guessed), known, is_solved=not as_shown
     )
     if found is None:
-        return _loss(furthest.stage, furthest.error), None, furthest
+        return {**_loss(furthest.stage, furthest.error), "tries": runner.tries}, None
     names = list(inspect.signature(model.forward).parameters)[1:]  # type: ignore[attr-defined]
     parameters = [item.name for item in known.init]
     found = fill_identities(runner, _disable_dropout(runner, found, model), parameters)
@@ -209,7 +175,7 @@ def _search_further(
         found = open_branches(runner, found, known.init)
     texts = [draw.text() for draw in found.draws]
     result = {"init": list(found.init), "inputs": texts, "evidence": found.evidence, "tries": runner.tries}
-    return result, found, furthest
+    return result, found
 
 
 def _find(

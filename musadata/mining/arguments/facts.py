@@ -10,7 +10,7 @@ from typing import Any
 from musadata.mining.arguments.annotations import Kind, read_annotation
 from musadata.mining.reading.dotted_names import dotted_name
 from musadata.mining.reading.options import Values, find_options
-from musadata.mining.slicing.configuration_classes import CONFIGS
+from musadata.mining.slicing.settings import CONFIGS
 
 REDUCTION = re.compile(r"\b(?:\w*reduction\w*|\w*ratio|r)\s*=\s*(8|16|32)\b")
 LAYER = re.compile(r"(torch\.)?nn\.(Conv|Linear|Embedding)\w*$")

@@ -13,7 +13,7 @@ from musadata.mining.arguments.annotations import Kind
 from musadata.mining.arguments.attempts import integers, with_integers
 from musadata.mining.arguments.defaults import default_text
 from musadata.mining.arguments.facts import Facts
-from musadata.mining.slicing.configuration_classes import CONFIGS
+from musadata.mining.slicing.settings import CONFIGS
 
 WIDTH = "24"  # what most parameters are guessed to be
 LARGE = 192  # a default width from this on is too large for a task

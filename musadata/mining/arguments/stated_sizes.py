@@ -4,48 +4,30 @@ A message such as "expected input[3, 50, 16, 20] to have 3 channels, but got 50 
 number of it in every place used up a large module's tries.
 """
 
-import itertools
 import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from musadata.mining.arguments.attempts import Attempt, Draw
-from musadata.mining.arguments.head_sizes import fit_head
 
 LARGEST = 4096
 LARGEST_SIDE = 512
 MAX_PARTS = 16  # that channels are taken apart into
 HALVED = 32  # the sides of an image that is halved five times
-WANTED = tuple(
-    map(
-        re.compile,
-        (
-            r"input\[(?P<shape>[\d, ]+)\] to have (?P<want>\d+) channels, but got (?P<got>\d+) channels",
-            r"Expected (?:hidden|cell)(?:\[\d\])? size \((?P<wanted>[\d, ]+)\), got \[(?P<shape>[\d, ]+)\]",
-            r"channels in input to be divisible .* shape \[\d+, (?P<got>\d+)[\d, ]*\] and num_groups=(?P<want>\d+)",
-            r"shape \[\*, (?P<wanted>[\d, ]+)\], but got input of size ?\[(?P<shape>[\d, ]+)\]",
-            r"multiplied \(\d+x(?P<got>\d+) and (?P<want>\d+)x\d+\)",
-            r"size, got \d+, (?P<got>\d+)x\d+,(?P<want>\d+)",
-            r"running_mean should contain (?P<got>\d+) elements not (?P<want>\d+)",
-            r"input\.size\(-1\) must be equal to input_size\. Expected (?P<want>\d+), got (?P<got>\d+)",
-            r"of tensor a \((?P<got>\d+)\) must match the size of tensor b \((?P<want>\d+)\) at \D*(?P<dim>\d+)",
-            r"of tensor a \((?P<want>\d+)\) must match the size of tensor b \((?P<got>\d+)\) at \D*(?P<dim>\d+)",
-            r"of the tensor \((?P<got>\d+)\) must match the existing size \((?P<want>\d+)\) at \D*(?P<dim>\d+)",
-            r"of the tensor \((?P<want>\d+)\) must match the existing size \((?P<got>\d+)\) at \D*(?P<dim>\d+)",
-            r"^(?:Assert|Value)\w+: .*Size\(\[(?P<shape>[\d, ]+)\]\).*Size\(\[(?P<wanted>[\d, ]+)\]\)",
-            r"^(?:Assert|Value)\w+: .*Size\(\[(?P<wanted>[\d, ]+)\]\).*Size\(\[(?P<shape>[\d, ]+)\]\)",
-            r"except in dimension \d+\. Expected size (?P<want>\d+) but got size (?P<got>\d+)",
-            r"except in dimension \d+\. Expected size (?P<got>\d+) but got size (?P<want>\d+)",
-            r"expecting (?:\w+ )*(?P<want>\d+),? but got (?P<got>\d+)",
-            r"[Ee]xpected (?:\w+ )*(?P<want>\d+),? (?:but )?got (?:size )?(?P<got>\d+)\b(?!-?D)",
-        ),
-    )
+# Messages that name two sizes, and whether either may be the wrong one.
+WANTED = (
+    (r"to have (?P<want>\d+) channels, but got (?P<got>\d+) channels", False),
+    (r"(?: size \(|\[\*, )(?P<wanted>[\d, ]+)[)\]],.* got (?:input of size ?)?\[(?P<shape>[\d, ]+)\]", False),
+    (r"channels in input to be divisible .* shape \[\d+, (?P<got>\d+)[\d, ]*\] and num_groups=(?P<want>\d+)", False),
+    (r"\(\d+x(?P<got>\d+) and (?P<want>\d+)x\d+\)", False),
+    (r"running_mean should contain (?P<got>\d+) elements not (?P<want>\d+)", False),
+    (r"\((?P<got>\d+)\) must match the .*?\((?P<want>\d+)\) at \D*(?P<dim>\d+)", True),
+    (r"^(?:Assert|Value)\w+: .*Size\(\[(?P<shape>[\d, ]+)\]\).*Size\(\[(?P<wanted>[\d, ]+)\]\)", True),
+    (r"except in dimension \d+\. Expected size (?P<want>\d+) but got size (?P<got>\d+)", True),
+    (r"[Ee]xpect(?:ed|ing) (?:\w+ )*(?P<want>\d+),? (?:but )?got (?:size )?(?P<got>\d+)\b(?!-?D)", False),
 )
 POOLED = re.compile(r"input size: \(\d+x(?P<side>\d+)x\d+\)\. Calculated output size: \(\d+x(?P<result>-?\d+)x")
-VOLUME = re.compile(
-    r"input size: \(\d+x(?P<sides>\d+x\d+x\d+)\)\. Calculated output size: \(\d+x(?P<results>-?\d+x-?\d+x-?\d+)\)"
-)
 TOO_SMALL = re.compile(
     r"can't be greater than actual input|[Pp]adding size should be less|utput size is too small|smaller than kernel"
     r"|with size 0|non-?zero size|no tensor comes out|negative dimension|greater than zero, but got"
@@ -56,7 +38,6 @@ TOO_SMALL = re.compile(
 HEAD = re.compile(
     r"mat1 and mat2 shapes|is invalid for input of size|utput size is too small|can't be greater than actual input"
 )
-PADDED = re.compile(r"padding \(\d+, (?P<padding>\d+)\) at dimension (?P<dim>\d+) of input \[(?P<shape>[\d, ]+)\]")
 KERNEL = re.compile(r"; kernel_size=\(?(\d+)|pool\w*\([^,()]+,\s*(?:kernel_size\s*=\s*)?\(?(\d+)")
 SPLIT = re.compile(
     r"sum exactly to (\d+) \(input tensor's size at dimension (-?\d+)\), but got split_sizes=\[([\d, ]+)\]"
@@ -86,18 +67,12 @@ def resize(attempt: Attempt, error: str, line: str = "") -> Iterator[Attempt]:
     vectors = len({len(draw.shape) for draw in attempt.draws}) > 1  # beside images or sequences
     for stated in read if vectors else ():
         yield from _widened(attempt, stated, 2)
-    if "running_mean should contain" in error:
-        yield from _vectors(attempt, [stated.want for stated in read])
     viewed = VIEWED.search(error)
     if viewed:
-        yield from _of_groups(attempt, [int(text) for text in viewed[1].split(",")])
         yield from _fit_view(attempt, *_elements(attempt, viewed[1], int(viewed[2])))
-    if "more than 1 value per channel" in error:
-        yield from _paired(attempt)
     if POOLED.search(error):
         yield from _enlarged(attempt, error, line)
     if HEAD.search(error):
-        yield from fit_head(attempt, error)
         yield from _usual_images(attempt)
     if "don't multiply up to the size of dim" in error:
         yield from _divisible(attempt)
@@ -143,27 +118,6 @@ def _fit_view(attempt: Attempt, want: int, got: int) -> Iterator[Attempt]:
             yield _with_shape(attempt, number, (*draw.shape[:2], math.isqrt(pixels), math.isqrt(pixels)))
 
 
-def _of_groups(attempt: Attempt, wanted: list[int]) -> Iterator[Attempt]:
-    """Widths of inputs and constructor alike that are multiples of the groups, where a view's groups have no items."""
-    for groups in [before for before, size in itertools.pairwise(wanted) if size == 0]:
-        own = {size for draw in attempt.draws for size in draw.shape[1:]}
-        for width in dict.fromkeys(value for value in attempt.values() if value in own and value < groups):
-            for multiple in (2 * groups, groups):
-                yield attempt.with_values(tuple(multiple if value == width else value for value in attempt.values()))
-
-
-def _vectors(attempt: Attempt, wanted: list[int]) -> Iterator[Attempt]:
-    """Vectors in place of sequences, and sequences of the wanted length in place of vectors.
-
-    A batch normalization of features takes the second dimension for them.
-    """
-    for number, draw in enumerate(attempt.draws):
-        if len(draw.shape) == 3:
-            yield _with_shape(attempt, number, (draw.shape[0], draw.shape[2]))
-        for want in wanted if len(draw.shape) == 2 else ():
-            yield _with_shape(attempt, number, (draw.shape[0], want, draw.shape[1]))
-
-
 def _usual_images(attempt: Attempt) -> Iterator[Attempt]:
     """Images of the sizes that data sets have: all images of one shape alike, as a pair is, and then each alone."""
     for number, draw in enumerate(attempt.draws):
@@ -176,16 +130,6 @@ def _usual_images(attempt: Attempt) -> Iterator[Attempt]:
                     yield _with_sizes(single, sides, side)
 
 
-def _paired(attempt: Attempt) -> Iterator[Attempt]:
-    """Two items in place of one: statistics of a batch need them."""
-    draws = tuple(
-        replace(draw, shape=(2, *draw.shape[1:])) if len(draw.shape) > 1 and draw.shape[0] == 1 else draw
-        for draw in attempt.draws
-    )
-    if draws != attempt.draws:
-        yield replace(attempt, draws=draws)
-
-
 def _with_batch_of_one(attempt: Attempt, batch: int) -> Attempt:
     """The attempt with one item in each input of this batch."""
     places = [(number, 0) for number, draw in enumerate(attempt.draws) if draw.shape[:1] == (batch,)]
@@ -195,18 +139,19 @@ def _with_batch_of_one(attempt: Attempt, batch: int) -> Attempt:
 def stated_sizes(error: str) -> list[Stated]:
     """What a message says of sizes: which one there is and which one is wanted."""
     found = []
-    for pattern in WANTED:
-        match = pattern.search(error)
+    for pattern, is_either in WANTED:
+        match = re.search(pattern, error)
         if match is None:
             continue
         groups = match.groupdict()
         if "wanted" in groups:
             wanted, shape = (list(map(int, re.findall(r"\d+", groups[name]))) for name in ("wanted", "shape"))
             pairs = zip(wanted, shape[-len(wanted) :], range(len(shape) - len(wanted), len(shape)), strict=False)
-            found += [Stated(got, want, dim) for want, got, dim in pairs]
-            continue
-        dim = 1 if "channels" in match[0] or "running_mean" in match[0] else int(groups.get("dim") or -1)
-        found.append(Stated(int(groups["got"]), int(groups["want"]), dim, "except in dimension" in match[0]))
+            read = [Stated(got, want, dim) for want, got, dim in pairs]
+        else:
+            dim = 1 if "channels" in match[0] or "running_mean" in match[0] else int(groups.get("dim") or -1)
+            read = [Stated(int(groups["got"]), int(groups["want"]), dim, "except in dimension" in match[0])]
+        found += [*read, *(replace(item, got=item.want, want=item.got) for item in read if is_either)]
     split = SPLIT.search(error)
     if split:
         found.append(Stated(int(split[1]), sum(map(int, split[3].split(","))), int(split[2])))
@@ -239,17 +184,6 @@ def _resized(attempt: Attempt, stated: Stated) -> Iterator[Attempt]:
         yield _with_sizes(attempt, places, stated.want)
     if stated.dim < 2:
         yield from _in_proportion(attempt, stated)
-    yield from _gates(attempt, stated)
-
-
-def _gates(attempt: Attempt, stated: Stated) -> Iterator[Attempt]:
-    """One pixel in place of an image, or one channel in place of a mask's: what tensors of several sizes meet."""
-    for number, draw in reversed(list(enumerate(attempt.draws[1:], 1))):
-        if stated.dim > 1 and len(draw.shape) > 3 and stated.got in draw.shape[2:]:
-            yield _with_shape(attempt, number, (*draw.shape[:2], *(1 for _ in draw.shape[2:])))
-        is_mask = stated.dim == 1 and len(draw.shape) > 2 and draw.kind in ("rand", "bool")
-        if is_mask and draw.shape[1] in (stated.got, stated.want):
-            yield _with_sizes(attempt, [(number, 1)], 1)
 
 
 def _of_channels(attempt: Attempt, stated: Stated) -> Iterator[Attempt]:
@@ -351,8 +285,6 @@ def _in_proportion(attempt: Attempt, stated: Stated) -> Iterator[Attempt]:
 
 def _enlarged(attempt: Attempt, error: str, line: str) -> Iterator[Attempt]:
     """Inputs whose dimensions behind batch and channels are twice as large, or four times; as large as is asked for."""
-    yield from _deepened(attempt, error, line)
-    yield from _longer(attempt, error)
     pooled = POOLED.search(error)
     if pooled:
         side, result = int(pooled["side"]), int(pooled["result"])
@@ -371,35 +303,6 @@ def _enlarged(attempt: Attempt, error: str, line: str) -> Iterator[Attempt]:
         )
         if draws != attempt.draws:
             yield replace(attempt, draws=draws)
-
-
-def _deepened(attempt: Attempt, error: str, line: str) -> Iterator[Attempt]:
-    """Volumes of which only the sides grow that a pooling leaves nothing of: all of them would be too large."""
-    pooled, kernel = VOLUME.search(error), KERNEL.search(f"{error} {line}")
-    if pooled is None:
-        return
-    sides, results = (list(map(int, pooled[name].split("x"))) for name in ("sides", "results"))
-    size = max(map(int, filter(None, kernel.groups()))) if kernel else 2
-    times = [-(-size // max(1, side)) if result < 1 else 1 for side, result in zip(sides, results, strict=True)]
-    draws = tuple(
-        replace(draw, shape=(*draw.shape[:2], *map(math.prod, zip(draw.shape[2:], times, strict=True))))
-        if len(draw.shape) == len(times) + 2
-        else draw
-        for draw in attempt.draws
-    )
-    if draws != attempt.draws:
-        yield replace(attempt, draws=draws)
-
-
-def _longer(attempt: Attempt, error: str) -> Iterator[Attempt]:
-    """A signal twice as long as the reflected samples around it that it is too short for, the last size first."""
-    padded = PADDED.search(error)
-    if padded is None:
-        return
-    length, wanted = int(padded["shape"].split(",")[int(padded["dim"])]), 2 * int(padded["padding"])
-    for number, draw in enumerate(attempt.draws):
-        if len(draw.shape) > 1 and draw.shape[-1] == length < wanted <= LARGEST:
-            yield _with_sizes(attempt, [(number, len(draw.shape) - 1)], wanted)
 
 
 def _stretched(draw: Draw, times: float) -> Draw:

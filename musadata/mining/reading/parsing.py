@@ -13,7 +13,6 @@ from musadata.mining.reading.called_modules import name_forward
 from musadata.mining.reading.effects import changed_names
 from musadata.mining.reading.einops import FUNCTIONS, LAYERS
 from musadata.mining.reading.local_imports import lazy_imports, lift_imports, names_type_checking
-from musadata.mining.reading.old_syntax import parse_today
 
 AVAILABLE = frozenset(sys.stdlib_module_names | {"torch", "numpy"})  # what a reference may import
 IMPORTS = (ast.Import, ast.ImportFrom)
@@ -97,7 +96,7 @@ def parse_module(name: str, path: str, text: str) -> ParsedModule:
     """
     with warnings.catch_warnings(), gc_frozen(len(text)):
         warnings.simplefilter("ignore")  # such as invalid escapes in strings
-        tree, text = name_forward(*parse_today(text))
+        tree, text = name_forward(ast.parse(text), text)
         text, lifted = lift_imports(text, tree, AVAILABLE)
         tree = ast.parse(text) if lifted else tree
     module = ParsedModule(name, path, path.endswith("__init__.py"), text)

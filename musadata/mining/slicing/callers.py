@@ -56,13 +56,6 @@ class Callers:
             with suppress(*UNPARSABLE):
                 yield self._index.parse(path)
 
-    def composed(self, definition: Definition) -> Iterator[tuple[Example, tuple[str, ...]]]:
-        """Examples in documentation, with the imports of their pages: they may use other classes of the tree."""
-        name = definition.names[0]
-        for body in self._documented(name):
-            imports = tuple(ast.unparse(item) for item in body if isinstance(item, (ast.Import, ast.ImportFrom)))
-            yield from ((example, imports) for example in read_examples(body, name, "documentation"))
-
     def _documented(self, name: str) -> list[list[ast.stmt]]:
         """The code in documentation that calls a class."""
         if self._pages is None:

@@ -6,7 +6,6 @@ The slice is found with `ast` alone, on unchanged files; `rewriting` then writes
 import ast
 import builtins
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
 
 from musadata.errors import Rejection
 from musadata.mining.reading.decorators import MODULE_BASES, is_kept
@@ -14,15 +13,12 @@ from musadata.mining.reading.dotted_names import dotted_name
 from musadata.mining.reading.parsing import AVAILABLE, Definition, ParsedModule
 from musadata.mining.reading.reports import is_logger
 from musadata.mining.slicing.callers import Callers
-from musadata.mining.slicing.configuration_classes import Configurations
 from musadata.mining.slicing.definition_index import External, InternalModule, Meaning, PackageIndex, base_names
-from musadata.mining.slicing.fitting_modules import FittingModules
 from musadata.mining.slicing.members import is_docstring
 from musadata.mining.slicing.naming import Names
 from musadata.mining.slicing.pieces import Piece, Slice, in_order
 from musadata.mining.slicing.resolving import WITHOUT_FORWARD, Resolver, Use, follow_chain
 from musadata.mining.slicing.settings import Settings
-from musadata.mining.slicing.typed_dictionaries import TypedDictionaries
 
 MAX_DEFINITIONS = 200  # a larger slice is a program, not a module
 MAX_LINES = 5000
@@ -41,11 +37,7 @@ class Slicer:
         self.index = index
         self.resolver = Resolver(index)
         self.callers = Callers(index)
-        self.configurations = Configurations(index)
         self.settings = Settings(index)
-        self.typed = TypedDictionaries(index)
-        self.fitting = FittingModules(index, self.is_module_class)
-        self._sliceable: dict[tuple[str, int], bool] = {}
 
     def module_classes(self, module: ParsedModule) -> list[Definition]:
         """The classes of a file that are `nn.Module`s with a `forward` of their own or inherited, in order."""
@@ -58,51 +50,27 @@ class Slicer:
     def module_of(self, definition: Definition) -> ParsedModule:
         return self.resolver.module_of(definition)
 
-    def slice(self, root: Definition, built: Collection[Definition] | None = None) -> Slice:
+    def slice(self, root: Definition) -> Slice:
         """Every definition that `root` needs, with the statements that change these where they can be had.
-
-        Args:
-            built: what a registry is to build as well, with all that dictionaries in the code name; None if nothing is.
 
         Raises:
             Unsliceable: it needs a package that references may not import, too much code, or an unbound name.
         """
         try:
-            return self._slice(root, built, changes=True)
+            return self._slice(root, changes=True)
         except Unsliceable:
-            return self._slice(root, built, changes=False)
+            return self._slice(root, changes=False)
 
-    def _slice(self, root: Definition, built: Collection[Definition] | None, *, changes: bool) -> Slice:
+    def _slice(self, root: Definition, *, changes: bool) -> Slice:
         overridden: dict[tuple[str, int], frozenset[str]] = {}
         self._collect_overridden(root, frozenset(), overridden)
 
         def cut(overridden: dict[tuple[str, int], frozenset[str]]) -> _Cut:
-            named = self._named if built is not None else _nothing
-            return _Cut(self.resolver, root, overridden, built or (), named, changes=changes)
+            return _Cut(self.resolver, root, overridden, changes=changes)
 
         first = cut(overridden)
         found = first.run()
         return cut({}).run() if first.uses_elsewhere() else found
-
-    def names_built(self, root: Definition) -> bool:
-        """Whether dictionaries in the code that `root` needs name what registries hold."""
-        nodes = tuple(piece.definition.node for piece in self.slice(root).pieces)
-        return bool(self._named(nodes))
-
-    def _named(self, nodes: tuple[ast.AST, ...]) -> list[Definition]:
-        """What registries hold of what dictionaries in code name, if it can be cut out itself."""
-        return [item for item in self.typed.named(nodes) if self._is_sliceable(item)]
-
-    def _is_sliceable(self, definition: Definition) -> bool:
-        if not definition.is_class:
-            return True
-        if definition.key not in self._sliceable:
-            try:
-                self.slice(definition)
-                self._sliceable[definition.key] = True
-            except Unsliceable:
-                self._sliceable[definition.key] = False
-        return self._sliceable[definition.key]
 
     def _collect_overridden(
         self, definition: Definition, below: frozenset[str], found: dict[tuple[str, int], frozenset[str]]
@@ -118,10 +86,6 @@ class Slicer:
             if meaning.key not in found:
                 found[meaning.key] = below
                 self._collect_overridden(meaning, below, found)
-
-
-def _nothing(nodes: tuple[ast.AST, ...]) -> list[Definition]:
-    return []
 
 
 def _code_lines(node: ast.stmt, first: int, last: int) -> int:
@@ -150,8 +114,6 @@ class _Cut:
         resolver: Resolver,
         root: Definition,
         overridden: dict[tuple[str, int], frozenset[str]],
-        built: Collection[Definition],
-        named: Callable[[tuple[ast.AST, ...]], list[Definition]],
         *,
         changes: bool,
     ):
@@ -164,12 +126,9 @@ class _Cut:
         self._unbound: dict[str, str] = {}
         self._root = root
         self._overridden = overridden
-        self._built = built
-        self._named = named
 
     def run(self) -> Slice:
         root = self._include(self._root)
-        self._build(root, self._built)
         while self._add_needed_members() or (self._with_changes and self._add_changes()):
             pass
         return Slice(in_order(self._pieces, root), self._names, root, self._unbound)
@@ -302,15 +261,6 @@ class _Cut:
                 if use.hard or use.absent:
                     raise Unsliceable("needs_package" if use.absent else "unresolved_name", use.root)
                 self._unbound[use.root] = "unresolved_name"
-
-        self._build(piece, self._named(nodes))
-
-    def _build(self, piece: Piece, definitions: Iterable[Definition]) -> None:
-        """Include what a registry builds when a piece runs."""
-        for definition in definitions:
-            if definition.key not in (self._root.key, piece.definition.key):
-                self._include(definition)
-                piece.calls.add(definition.key)
 
     def _write(self, piece: Piece, use: Use, meaning: Meaning, bound: frozenset[str]) -> str:
         if use.definition is not None and use.definition.key == self._root.key:

@@ -5,25 +5,20 @@ table of the repository in such a call is fixed in a subclass, so that it become
 """
 
 import ast
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from musadata.mining.reading.parsing import Definition, ParsedModule, bound_names
-from musadata.mining.slicing.configuration_classes import CONFIGS, Configuration
 from musadata.mining.slicing.constructors import find_constructor
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.evidence import Example, called_name, read_examples
 from musadata.mining.slicing.fixed_arguments import KNOWN, fix_arguments, free_names
-from musadata.mining.slicing.settings import settled
+from musadata.mining.slicing.settings import CONFIGS, settled
 
 EVIDENCE = "construction"
 MAX_CONSTRUCTIONS = 3
 MAIN = "__main__"
-CONFIGURED = 10_000  # the number of a subclass that fixes configurations
 MAX_FIXED = 1  # each is searched on its own
-LARGE, SCALE = 128, 4  # numbers of an example from which on they are made smaller, and by how much
 
 
 @dataclass(frozen=True)
@@ -33,13 +28,11 @@ class Constructions:
     Attributes:
         plain: examples without names of the repository.
         fixed: subclasses that fix these, and other arguments.
-        mined: the examples with names of the repository, smallest first.
         asked: examples of functions that must be given some of the values, which are guessed.
     """
 
     plain: tuple[Example, ...]
     fixed: tuple[tuple[Definition, Example], ...]
-    mined: tuple[Example, ...] = ()
     asked: tuple[Example, ...] = ()
 
 
@@ -47,13 +40,11 @@ def find_constructions(
     index: PackageIndex,
     module: ParsedModule,
     definition: Definition,
-    composed: Iterable[tuple[Example, tuple[str, ...]]] = (),
     users: Iterable[ParsedModule] = (),
 ) -> Constructions:
     """The constructions of a class in its own file, smallest first; those of plain values in other files after them.
 
     Args:
-        composed: examples from elsewhere with the imports that bind their names.
         users: other files of the tree that call a class of this name.
     """
     name = definition.names[0]
@@ -77,15 +68,13 @@ def find_constructions(
         made = fix_arguments(index, module, definition, example, number)
         if made is not None:
             fixed.append(made)
-    fixed += islice(_compose(index, module, definition, composed), 2 * MAX_FIXED)
     parts = {} if fixed else _own_parts(index, module, definition)
     made = fix_arguments(index, module, definition, Example((), tuple(parts.items())), len(mined)) if parts else None
     fixed += [made] if made is not None else []
     asked = sorted((item for item in plain if _names(item) - KNOWN), key=_weight)
     shown = [item for item in sorted(plain, key=_weight) if item not in asked]
     shown = shown or sorted(_plain_elsewhere(index, definition, users), key=_weight)
-    ordered = tuple(sorted(mined, key=_weight))
-    return Constructions(tuple(shown[:MAX_CONSTRUCTIONS]), tuple(fixed), ordered, tuple(asked[:MAX_CONSTRUCTIONS]))
+    return Constructions(tuple(shown[:MAX_CONSTRUCTIONS]), tuple(fixed), tuple(asked[:MAX_CONSTRUCTIONS]))
 
 
 def _plain_elsewhere(index: PackageIndex, definition: Definition, users: Iterable[ParsedModule]) -> Iterator[Example]:
@@ -135,63 +124,6 @@ def settled_constructions(
     needed = [name for name in constructor.names if name in constructor.required]
     named = Example((), tuple((name, settings.get(name, name)) for name in needed), evidence=EVIDENCE)
     return [*shown, *([named] if any(name in settings for name in needed) else [])]
-
-
-def _compose(
-    index: PackageIndex,
-    module: ParsedModule,
-    definition: Definition,
-    composed: Iterable[tuple[Example, tuple[str, ...]]],
-) -> Iterator[tuple[Definition, Example]]:
-    """Subclasses that fix arguments which other classes of the tree make, also with smaller numbers."""
-    for number, (example, imports) in enumerate(composed):
-        bound = {name for line in imports for name in bound_names(ast.parse(line).body[0])}
-        if _names(example) - KNOWN and _names(example) <= KNOWN | bound:
-            for scale in (SCALE, 1):
-                made = fix_arguments(index, module, definition, _scaled(example, scale), 100 * number + scale, imports)
-                if made is not None:
-                    yield made
-
-
-def configured(
-    index: PackageIndex,
-    module: ParsedModule,
-    definition: Definition,
-    arguments: Mapping[str, Configuration],
-    shown: Iterable[Example] = (),
-) -> Iterator[tuple[Definition, Example]]:
-    """Subclasses that fix arguments to configurations of the tree: with the other arguments of an example, and alone.
-
-    `shown`: examples of the class's own file.
-    """
-    given = {name: item.text for name, item in arguments.items()}
-    imports = tuple(dict.fromkeys(item.imported for item in arguments.values()))
-    for number, example in enumerate([*islice(shown, MAX_FIXED), Example()] if given else ()):
-        names = find_constructor(index, definition).names
-        others = dict(zip(names, example.init, strict=False)) | dict(example.init_keywords)
-        whole = Example((), tuple((others | given).items()), evidence=EVIDENCE)
-        made = fix_arguments(index, module, definition, whole, CONFIGURED + number, imports)
-        if made is not None:
-            yield made
-
-
-def _scaled(example: Example, scale: int) -> Example:
-    """The example with each large number divided by `scale`."""
-
-    def smaller(found: re.Match[str]) -> str:
-        value = int(found[0])
-        return str(value // scale) if value >= LARGE and value % scale == 0 else found[0]
-
-    def scaled(text: str) -> str:
-        return re.sub(r"(?<![\w.])\d+(?![\w.])", smaller, text)
-
-    return Example(
-        tuple(map(scaled, example.init)),
-        tuple((name, scaled(text)) for name, text in example.init_keywords),
-        tuple(map(scaled, example.inputs)),
-        tuple((name, scaled(text)) for name, text in example.input_keywords),
-        example.evidence,
-    )
 
 
 def _functions(module: ParsedModule) -> Iterator[ast.FunctionDef]:

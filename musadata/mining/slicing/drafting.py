@@ -14,7 +14,6 @@ from musadata.errors import Rejection
 from musadata.mining.reading.parsing import Definition, ParsedModule, bound_names
 from musadata.mining.slicing.class_slicing import Slicer, Unsliceable
 from musadata.mining.slicing.constructions import (
-    configured,
     find_constructions,
     settled_constructions,
 )
@@ -82,8 +81,6 @@ def draft_class(
                 if way.tells(subject.known, loss, is_itself=attempt.variant is definition):
                     told = loss
                     subject.known = loss if way.leads else before
-        if way.is_last and subject.known is not before and subject.known.reason not in way.after:
-            break
     lacking = _explained(source, slicer, told)
     return reject_draft(lacking.reason, lacking.detail, f"{source.origin}/{module.path}:{_lines(definition)}")
 
@@ -104,13 +101,11 @@ class _Attempt:
 
     Attributes:
         guessed: guesses at the arguments follow the examples.
-        built: see `Slicer.slice`.
     """
 
     variant: Definition
     examples: Sequence[Example]
     guessed: bool = True
-    built: Collection[Definition] | None = None
 
 
 class _Subject:
@@ -119,8 +114,8 @@ class _Subject:
     def __init__(self, slicer: Slicer, module: ParsedModule, definition: Definition):
         self.slicer, self.module, self.definition = slicer, module, definition
         self.place = (slicer.index, module, definition)
-        composed, users = slicer.callers.composed(definition), slicer.callers.users(definition)
-        self.constructions = find_constructions(*self.place, composed, users)
+        users = slicer.callers.users(definition)
+        self.constructions = find_constructions(*self.place, users)
         called = slicer.callers.examples(definition, module)
         self.shown = [*find_examples(definition), *called, *self.constructions.plain]
         self.known = Rejection("")
@@ -150,39 +145,11 @@ def _unpacked(subject: _Subject) -> Iterator[_Attempt]:
     yield from (_Attempt(variant, subject.constructions.plain) for variant in made)
 
 
-def _dictionaries(subject: _Subject) -> Iterator[_Attempt]:
-    """The class with dictionaries of the tree for arguments, from which a registry builds what they name."""
-    slicer, definition = subject.slicer, subject.definition
-    if subject.known.reason not in CONFIGURED:
-        return
-    typed = slicer.typed.examples(definition, slicer.settings.values)
-    if typed or slicer.names_built(definition):
-        built = [item for example in typed for item in slicer.typed.of_example(example)]
-        yield _Attempt(definition, [*typed, *subject.shown][:MAX_EXAMPLES], guessed=not typed, built=built)
-
-
-def _configured(subject: _Subject) -> Iterator[_Attempt]:
-    """Subclasses that fix arguments to configurations of the tree, and take by itself what the class takes packed."""
-    index = subject.slicer.index
-    fitting = subject.slicer.configurations.arguments(subject.module, subject.definition)
-    made = configured(*subject.place, fitting, subject.constructions.mined)
-    for variant, example in made:
-        module = subject.slicer.module_of(variant)
-        unpacked = unpack_inputs(index, module, variant) if takes_list(index, variant) else ()
-        yield from (_Attempt(item, [example]) for item in (*unpacked, variant))
-
-
 def _settled(subject: _Subject) -> Iterator[_Attempt]:
     """The class with settings of the tree for arguments."""
     told = settled_constructions(*subject.place, subject.users, subject.slicer.settings.values)
     examples = [*subject.constructions.asked, *told]
     yield from [_Attempt(subject.definition, examples, guessed=False)] if examples else []
-
-
-def _fitting(subject: _Subject) -> Iterator[_Attempt]:
-    """Subclasses that fix arguments to modules of the tree."""
-    made = subject.slicer.fitting.variants(subject.module, subject.definition)
-    yield from (_Attempt(variant, [example]) for variant, example in made)
 
 
 @dataclass(frozen=True)
@@ -194,7 +161,6 @@ class _Way:
         after: the reasons of losses in whose place its own is told.
         silent: the reasons of its own losses that say nothing.
         leads: later ways go by its loss as well.
-        is_last: none is tried after it if another loss than `after` is told: the class is made as the tree makes it.
         gives_arguments: it mends no loss of `WITHOUT_ARGUMENTS`.
     """
 
@@ -202,7 +168,6 @@ class _Way:
     after: Collection[str] = ()
     silent: Collection[str] = ()
     leads: bool = False
-    is_last: bool = False
     gives_arguments: bool = False
 
     def tells(self, known: Rejection, loss: Rejection, *, is_itself: bool) -> bool:
@@ -216,10 +181,7 @@ WAYS = (
     _Way(_fixed, after={""}, leads=True),
     _Way(_itself, after={""}, leads=True),
     _Way(_unpacked, after={"needs_structured_input"}, silent={"search_fails"}),
-    _Way(_dictionaries, after=CONFIGURED, silent={"search_fails", "slice_too_large"}, leads=True, is_last=True),
-    _Way(_configured, after=CONFIGURED, silent={"search_fails"}, leads=True),
     _Way(_settled, after=CONFIGURED, silent={"search_fails"}, gives_arguments=True),
-    _Way(_fitting, gives_arguments=True),
 )
 
 
@@ -236,10 +198,10 @@ def _draft_attempt(
         Rejection: it leads to none.
     """
     name, module = definition.names[0], slicer.module_of(definition)
-    definitions, cut = write_slice(slicer, attempt.variant, may_import_all=True, built=attempt.built)
+    definitions, cut = write_slice(slicer, attempt.variant, may_import_all=True)
     search = "musadata.mining.search:search_and_prune"
     hints = constructor_hints(slicer.index, cut, slicer.settings, definitions)
-    hints[TREE] |= {"guessed": attempt.guessed, "halved": attempt.built is not None}
+    hints[TREE] |= {"guessed": attempt.guessed}
     try:
         found = find_arguments(sandbox, search, definitions, name, attempt.examples, f"{source.seed}/{name}", hints)
     except Rejection as error:
@@ -269,7 +231,6 @@ def write_slice(
     definition: Definition,
     *,
     may_import_all: bool = False,
-    built: Collection[Definition] | None = None,
 ) -> tuple[str, Slice]:
     """The text of a class with all the Python code that it needs, and its slice.
 
@@ -280,7 +241,7 @@ def write_slice(
         Unsliceable: it needs something that a reference may not have, or cannot be written.
     """
     with rejecting_unwritable():
-        cut = slicer.slice(definition, built)
+        cut = slicer.slice(definition)
         parsed = {piece.definition.module: slicer.module_of(piece.definition) for piece in cut.pieces}
         text = write_definitions(cut, parsed)
         compile(text, "<slice>", "exec", dont_inherit=True)

@@ -3,7 +3,7 @@
 import ast
 import builtins
 
-from musadata.mining.reading.parsing import Definition, ParsedModule, bound_names, parse_beside
+from musadata.mining.reading.parsing import Definition, ParsedModule, parse_beside
 from musadata.mining.slicing.constructors import find_constructor
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.evidence import Example
@@ -25,36 +25,25 @@ def fix_arguments(
     definition: Definition,
     example: Example,
     number: int,
-    imports: tuple[str, ...] = (),
-    opened: tuple[str, ...] = (),
 ) -> tuple[Definition, Example] | None:
-    """A subclass whose constructor fixes the arguments that name something of the repository.
-
-    Args:
-        imports: statements that bind some of these names; all others are those of the file.
-        opened: names in what is fixed that the subclass takes as arguments; then plain values are fixed too.
-    """
+    """A subclass whose constructor fixes the arguments that name something of the repository."""
     constructor = find_constructor(index, definition)
     if len(example.init) > len(constructor.names):
         return None
     by_name = dict(zip(constructor.names, example.init, strict=False)) | dict(example.init_keywords)
     if not by_name.keys() <= set(constructor.names) or any(text.startswith("*") for text in by_name.values()):
         return None
-    if not all(map(_is_import, imports)):
-        return None
-    mined = {name: text for name, text in by_name.items() if opened or not free_names(text) <= KNOWN}
+    mined = {name: text for name, text in by_name.items() if not free_names(text) <= KNOWN}
     open_ones = [name for name in constructor.names if name in constructor.required and name not in by_name]
     shown = [name for name in by_name if name not in mined]
-    own = [*opened, *open_ones, *shown]
+    own = [*open_ones, *shown]
     handed = [name for name in constructor.names if name in {*open_ones, *by_name}]
     if constructor.by_position and handed != list(constructor.names[: len(handed)]):
         return None
     given = [mined.get(name, name) if constructor.by_position else f"{name}={mined.get(name, name)}" for name in handed]
-    bound = {name for line in imports for name in bound_names(ast.parse(line).body[0])}
-    used = {name for text in mined.values() for name in free_names(text) - KNOWN} - bound - {*opened}
-    names = sorted({definition.names[0], *used})
-    read = {name for text in mined.values() for name in free_names(text)} - bound
-    imports = (*imports, *(line for name, line in KNOWN_IMPORTS.items() if name in read))
+    read = {name for text in mined.values() for name in free_names(text)}
+    names = sorted({definition.names[0], *(read - KNOWN)})
+    imports = [line for name, line in KNOWN_IMPORTS.items() if name in read]
     lines = [*imports, "", "", f"class {definition.names[0]}{SUFFIX}({definition.names[0]}):"]
     lines += [
         f"    def __init__(self{''.join(f', {name}' for name in own)}):",
@@ -64,19 +53,8 @@ def fix_arguments(
     text = "\n".join(lines)
     made = parse_beside(module, f"{SUFFIX}_{definition.names[0]}_{number}", text, names)
     index.add(made)
-    rest = () if open_ones or opened else tuple(by_name[name] for name in shown)
+    rest = () if open_ones else tuple(by_name[name] for name in shown)
     return made.classes()[0], Example(rest, (), example.inputs, example.input_keywords, example.evidence)
-
-
-def import_line(place: str, names: list[str], beside: str) -> str:
-    """The statement that imports names of a module of the tree; a relative one for a module beside another."""
-    folder, _, leaf = place.rpartition(".")
-    return f"from {'.' + leaf if folder == beside.rpartition('.')[0] else place} import {', '.join(names)}"
-
-
-def _is_import(line: str) -> bool:
-    """Whether a line can be written: folders may have names that no import takes."""
-    return all(part.isidentifier() for part in line.split()[1].lstrip(".").split("."))
 
 
 def free_names(text: str) -> set[str]:

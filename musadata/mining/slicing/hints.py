@@ -7,11 +7,10 @@ from typing import Any
 
 from musadata.mining.reading.documented_shapes import documented_shapes
 from musadata.mining.reading.parsing import Definition, ParsedModule
-from musadata.mining.slicing.configuration_classes import CONFIGS
 from musadata.mining.slicing.constructors import find_method
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.pieces import Slice
-from musadata.mining.slicing.settings import Settings
+from musadata.mining.slicing.settings import CONFIGS, Settings
 
 TREE = ""  # stands for no class
 

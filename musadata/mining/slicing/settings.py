@@ -12,9 +12,13 @@ from typing import Any
 import yaml
 
 from musadata.mining.reading.dotted_names import last_name
-from musadata.mining.slicing.configuration_classes import CONFIGS, WORDS
 from musadata.mining.slicing.definition_index import PackageIndex
 
+# Names of arguments that are configurations.
+CONFIGS = re.compile(
+    r"^\w*(config|configs|cfgs?|args|opt|opts|hparams?|hps?|params|conf|options|settings|flags|flgs|FLAGS)$"
+)
+WORDS = r"(?:config|cfg|arg|opt|hparam|hp|param|conf|setting|flag)\w*"
 MAX_FILES = 300  # of each kind that are read, in one tree
 MAX_TEXT = 1 << 15  # characters of a file of settings
 MAX_ITEMS = 16  # of a sequence

@@ -22,7 +22,6 @@ def deeper(plane):
 @pytest.mark.parametrize(
     ("helpers", "constructor", "forward", "kind"),
     [
-        (INFLATED, "self.wide = deeper(given)", "self.wide(x)", "nn.Conv2d"),
         ("", "self.table = nn.Parameter(given.weight[: given.num_embeddings // 2])", "x @ self.table.t()", "nn.Emb"),
         ("", "self.state = nn.Parameter(given.weight_hh_l0.clone())", "x @ self.state.t()", "nn.LSTM"),
         ("", "self.shift = nn.Parameter(given.running_mean + given.bias)", "x - self.shift", "nn.BatchNorm2d"),
@@ -52,23 +51,6 @@ def test_a_static_forward_takes_its_inputs(signature):
     found = search_and_prune(HEAD + static, "Model", [], "salt")
     assert "reason" not in found, found
     assert "def forward(self, x" in found["definitions"] and "@static" not in found["definitions"]
-
-
-def test_what_is_asked_for_its_items_is_a_dictionary_with_the_keys_that_are_read():
-    constructor = "        self.parts = nn.ModuleList([nn.Linear(24, n) for _, n in sizes.items()])\n"
-    constructor += "        self.last = nn.Linear(24, sizes['last'])"
-    body = module(constructor, "        return self.last(x), [part(x) for part in self.parts]", ", sizes")
-    found = search(body)
-    assert "reason" not in found, found
-    assert eval(found["init"][0])["last"] > 1
-    run(body, found)
-
-
-def test_what_is_joined_to_a_list_is_a_list():
-    constructor = "        self.parts = nn.Sequential(*[nn.Linear(a, b) for a, b in zip([first] + dims[:-1], dims)])"
-    found = search(module(constructor, "        return self.parts(x)", ", first, dims"))
-    assert "reason" not in found, found
-    assert isinstance(eval(found["init"][1]), list)
 
 
 @pytest.mark.parametrize("rank", [2, 3, 5])
@@ -102,28 +84,9 @@ def test_targets_that_some_are_left_out_of_are_classes():
     assert "randint" in found.get("inputs", ["", ""])[1], found
 
 
-def test_an_embedding_of_which_the_padding_is_read_has_one():
-    constructor = "        self.table = nn.Parameter(words.weight[: words.embedding_dim])\n"
-    constructor += "        self.padding = words.padding_idx"
-    body = module(constructor, "        return x @ self.table.t() * x.eq(self.padding).logical_not()", ", words")
-    found = search(body)
-    assert "reason" not in found, found
-    assert found["init"][0] == "nn.Embedding(50, 24, padding_idx=0)"
-
-
 @pytest.mark.parametrize(("name", "whole"), [("src_tokens", True), ("token_embedding", False), ("id_feats", False)])
 def test_what_is_made_of_tokens_is_no_token(name, whole):
     assert (draw_input(name, (2, 3, 8), "").kind == "randint") is whole
-
-
-def test_a_tensor_that_takes_the_place_of_weights_is_a_parameter():
-    constructor = "        self.decoder = nn.Linear(table.size(1), table.size(0), bias=False)\n"
-    constructor += "        self.decoder.weight = table"
-    body = module(constructor, "        return self.decoder(x)", ", table")
-    found = search(body)
-    assert "reason" not in found, found
-    assert found["init"][0].startswith("nn.Parameter(torch.")
-    run(body, found)
 
 
 BUILT = """
@@ -139,20 +102,6 @@ class Inner(nn.Module):
 """
 
 
-def test_keywords_that_are_handed_to_a_class_of_its_own_are_those_that_it_needs():
-    body = BUILT + module("        self.inner = Inner(1, **options)", "        return self.inner(x)", ", options")
-    found = search(body)
-    assert "reason" not in found, found
-    assert set(eval(found["init"][0])) == {"width", "hidden_size"}
-    run(body, found)
-
-
-def test_keywords_of_a_layer_are_none_where_it_needs_none():
-    body = module("        self.act = nn.LeakyReLU(**options)", "        return self.act(x)", ", options")
-    found = search(body)
-    assert found.get("init") == ["{}"], found
-
-
 SCALED = """
 class Inner(nn.Module):
     def __init__(self):
@@ -164,18 +113,6 @@ class Inner(nn.Module):
 
 
 """
-
-
-def test_all_inputs_are_given_to_what_hands_them_on():
-    body = SCALED + module("        self.inner = Inner()", "        return self.inner(*inputs, **named)")
-    body = body.replace(
-        "def forward(self, x):\n        return self.inner",
-        "def forward(self, *inputs, **named):\n        return self.inner",
-    )
-    found = search(body)
-    assert "reason" not in found, found
-    assert len(found["inputs"]) == 2
-    run(body, found)
 
 
 def test_a_flag_is_one_and_a_count_of_bits_is_small():
@@ -226,21 +163,6 @@ def test_a_configuration_takes_the_flags_of_the_tree_without_its_large_sizes():
     )
     assert "reason" not in found, found
     assert "4096" not in found["init"][0]
-
-
-def test_both_directions_of_an_encoder_are_joined_where_its_states_are_twice_as_many():
-    constructor = """
-        self.bidirectional = config["bidirectional"]
-        self.encoder = nn.GRU(config["dim"], config["hidden"], bidirectional=True, batch_first=True)
-        self.decoder = nn.GRU(config["dim"], config["hidden"], batch_first=True)
-"""
-    forward = """
-        state = self.encoder(x)[1]
-        return self.decoder(x, state[:1] + state[1:] if self.bidirectional else state)[0]
-"""
-    found = search(module(constructor, forward, ", config"))
-    assert "reason" not in found, found
-    assert "'bidirectional': True" in found["init"][0]
 
 
 def test_sizes_behind_a_word_of_another_script_are_replaced():

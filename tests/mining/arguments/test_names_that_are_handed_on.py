@@ -123,12 +123,6 @@ def test_a_wrapper_takes_what_its_part_must_be_given():
     assert "def __init__(self, dim, out, **kwargs)" in found["definitions"]
 
 
-def test_modules_in_a_list_are_modules():
-    constructor = "        self.parts = nn.ModuleList()\n        self.parts.extend(parts)"
-    found = search(module(constructor, "        return [part(x) for part in self.parts]", ", parts"))
-    assert found["init"][0].startswith("[nn.Linear(")
-
-
 @pytest.mark.parametrize("check", ["x.shape[-1] == 3", "(x >= 0).all(), 'inputs must be >= 0'"])
 def test_an_input_is_what_an_assertion_says(check):
     body = module("        self.w = nn.Parameter(torch.ones(1))", f"        assert {check}\n        return x * self.w")

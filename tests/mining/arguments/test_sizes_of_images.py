@@ -3,25 +3,13 @@
 from test_evidence_of_errors import module
 
 from musadata.mining.arguments.attempts import Attempt, Draw
-from musadata.mining.arguments.head_sizes import fit_exactly
 from musadata.mining.arguments.repairs.ranks import change_rank
 from musadata.mining.arguments.stated_sizes import resize
 from musadata.mining.search import search_arguments
 
-HEAD = "RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x2048 and 512x10)"
-
 
 def images(*sides: tuple[int, int]) -> Attempt:
     return Attempt((), tuple(Draw("randn", (2, 3, *pair)) for pair in sides))
-
-
-def test_a_head_gets_the_side_that_the_areas_tell():
-    (found,) = fit_exactly(images((64, 64)), HEAD)
-    assert found.draws[0].shape == (2, 3, 32, 32)
-
-
-def test_a_head_whose_area_is_no_square_is_left_to_other_corrections():
-    assert list(fit_exactly(images((64, 64)), HEAD.replace("512x", "500x"))) == []
 
 
 def test_a_pair_of_images_grows_alike():

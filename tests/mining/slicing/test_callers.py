@@ -165,28 +165,6 @@ def test_code_in_documentation_shows_arguments_and_inputs():
     assert (found.init, found.inputs, found.evidence) == (("6",), ("torch.randn(2, 6)",), "documentation")
 
 
-def test_an_argument_of_another_class_of_the_repository_is_fixed_as_documentation_shows_it():
-    core = "from torch import nn\n\nclass Core(nn.Linear):\n    depth = 2\n"
-    outer = (
-        "from torch import nn\n\nclass Outer(nn.Module):\n    def __init__(self, core, width):\n"
-        "        super().__init__()\n        self.core, self.width = core, width * core.depth\n\n"
-        "    def forward(self, x):\n        return self.core(x) * self.width\n"
-    )
-    page = (
-        "```py\nimport torch\nfrom pkg.core import Core\nfrom pkg.outer import Outer\n\n"
-        "core = Core(256, 8)\nouter = Outer(core, width=3)\nouter(torch.randn(2, 256))\n```\n"
-    )
-    files = {"pkg/core.py": core, "pkg/outer.py": outer, "README.md": page}
-    slicer = Slicer(PackageIndex(MemoryTree({path: text.encode() for path, text in files.items()})))
-    module = slicer.index.parse("pkg/outer.py")
-    [definition] = slicer.module_classes(module)
-    found = find_constructions(slicer.index, module, definition, slicer.callers.composed(definition))
-    made, example = found.fixed[0]
-    assert (example.init, example.inputs) == (("3",), ("torch.randn(2, 64)",))
-    model = run(write_slice(slicer, made)[0])["Model"](3)
-    assert model(torch.ones(2, 64)).shape == (2, 8)
-
-
 STAGED = """
 from torch import nn
 

@@ -20,12 +20,6 @@ FIELD = re.compile(r"\b(\w+)(?:=|': )([1-9]\d*)(?=[,)}])")  # of a configuration
 OF_INPUTS = re.compile(r"^in(_|put|planes|$)|_in$|^nc$")
 SMALLEST_WIDTH = 16  # of the numbers in the code that are taken for widths
 MAX_WIDTHS = 3
-GROUPS = re.compile(r"num_channels \((\d+)\) must be divisible by num_groups \((\d+)\)")
-STATES = re.compile(r"Expected (?:hidden|cell)(?:\[\d\])? size \((\d+),.* got \[(\d+),")
-BOTH_WAYS = re.compile(r"(bi_?dir\w*(?:=|': ))False")
-NO_FEATURES = re.compile(r"cannot be multiplied \(\d+x\d+ and 0x")
-HALVED_WIDTH = 128  # can be halved four times, and leaves groups of eight
-SIDES = (32, 64)
 SMALLEST_PART = 5  # of joined channels; smaller numbers are counts
 
 
@@ -45,41 +39,6 @@ def repair_layers(attempt: Attempt, error: str, line: str, known: Parameters) ->
     yield from _joined_widths(attempt, known, stated)
     for width in _widths(known.source):
         yield from (_with_width(attempt, place, name, width) for place, name, value in slots if value != width)
-
-
-def repair_derived(attempt: Attempt, error: str, known: Parameters) -> Iterator[Attempt]:
-    """Variants of the numbers from which the code derives what a message finds wrong, by a division or a sum.
-
-    They are the groups of a normalization, the number of states, and the features of a head behind whole divisions.
-    """
-    groups, states = GROUPS.search(error), STATES.search(error)
-    slots = list(_slots(attempt, known, None)) if groups or states or NO_FEATURES.search(error) else []
-    if groups:
-        channels, count = int(groups[1]), int(groups[2])
-        shares = [slot for slot in slots if channels and slot[2] % channels == 0]
-        for width in (HALVED_WIDTH, count):
-            yield from (_with_width(attempt, place, name, width) for place, name, value in shares if value != width)
-        parts = [slot for slot in slots if SMALLEST_PART <= slot[2] < channels]
-        yield from (_with_width(attempt, place, name, value - channels % -count) for place, name, value in parts)
-    elif states:
-        stated, others = int(states[1]), int(states[2])
-        if others == 2 * stated:  # an encoder whose both directions are joined where they are asked for
-            flagged = [(place, BOTH_WAYS.sub(r"\1True", text)) for place, text in enumerate(attempt.init)]
-            for place, text in flagged:
-                if text != attempt.init[place]:
-                    yield replace(attempt, init=(*attempt.init[:place], text, *attempt.init[place + 1 :]))
-        counts = [slot for slot in slots if slot[2] == others]
-        yield from (_with_width(attempt, place, name, stated) for place, name, _ in counts)
-    else:
-        for side in SIDES:
-            small = [slot for slot in slots if slot[2] < side]
-            yield from (_with_width(_of_side(attempt, side), place, name, side) for place, name, _ in small)
-
-
-def _of_side(attempt: Attempt, side: int) -> Attempt:
-    """The attempt with square images of this side."""
-    draws = (replace(d, shape=(*d.shape[:2], side, side)) if len(d.shape) == 4 else d for d in attempt.draws)
-    return replace(attempt, draws=tuple(draws))
 
 
 def _joined_widths(attempt: Attempt, known: Parameters, stated: list[Stated]) -> Iterator[Attempt]:

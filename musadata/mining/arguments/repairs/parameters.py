@@ -9,7 +9,7 @@ from typing import Any
 from musadata.mining.arguments.attempts import Attempt, Draw, integers
 from musadata.mining.arguments.defaults import default_text
 from musadata.mining.arguments.facts import Facts
-from musadata.mining.arguments.guesses import guess_config, guess_value
+from musadata.mining.arguments.guesses import guess_value
 from musadata.mining.arguments.input_shapes import draw_input
 from musadata.mining.reading.handed_names import handed_names
 
@@ -24,18 +24,15 @@ NUMBER_WANTED = re.compile(
     r"|only integers, slices",
     re.I,
 )
+NUMBERS = ("8", "1", "0")
 COUNTED = re.compile(r"for [-+*/%]+:? .*'NoneType' and '(int|float)'|for [-+*/%]+:? .*'(int|float)' and 'NoneType'")
 LENGTHS = ("64", "8")  # that code counts with
-NUMBERS = ("8", "1", "0")
 OF_TENSORS = re.compile(
     r"'(NoneType|list)' object has no attribute '(to|cuda|size|shape|unsqueeze|view|dim|clone|detach)'"
 )
 TENSOR = "torch.rand(24, 24)"
 # A convolution of a branch returns sides other than those of what it is added to.
 # What a mode of `forward` does not do.
-UNSUPPORTED = re.compile(
-    r"^NotImplementedError|not support|unsupported|not be (used|called)|not implemented\b(?! for)", re.I
-)
 LONGER = re.compile(r"must match the size of tensor b \(\d+\) at non-singleton dimension [234]")
 USUAL = (1, 2, 3, 4, 8, 5, 16)
 MAX_OF_ASSERTION = 8  # values tried for one parameter
@@ -71,15 +68,11 @@ def repair_named(
         yield from _give_numbers(attempt, line, known, operands)
     if error.startswith("AssertionError"):
         yield from _satisfy(attempt, line, known)
-    if error.startswith("KeyError"):
-        yield from _give_keys(attempt, error, known)
     if MISSING.search(error) or OF_TENSORS.search(error):
         handed = handed_names(known.source)
         others = {name for word in words for name in handed.get(word, ())}  # an inner call has names of its own
         yield from _give_options(attempt, words | others, known, TENSOR if OF_TENSORS.search(error) else "")
         yield from _give_inputs(attempt, words, others, error, known)
-    if UNSUPPORTED.search(error):
-        yield from _switch(attempt, known)
     if LONGER.search(error):
         yield from _pad(attempt, known)
     yield from _leave_out(attempt, line, known)
@@ -163,16 +156,6 @@ def _give_options(attempt: Attempt, words: set[str], known: Parameters, tensor: 
             yield replace(attempt, init=(*attempt.init, *map(str, between), value))
 
 
-def _give_keys(attempt: Attempt, error: str, known: Parameters) -> Iterator[Attempt]:
-    """A dictionary with all keys that the code reads for an optional parameter that is empty or None by default."""
-    for place, item in enumerate(known.init[len(attempt.init) :], len(attempt.init)):
-        between = [default_text(other.default) for other in known.init[len(attempt.init) : place]]
-        has_key = any(repr(key) in error for key in known.facts.keys.get(item.name, ()))
-        if has_key and None not in between and (item.default is None or isinstance(item.default, dict)):
-            config = guess_config(item.name, known.facts, 0, sure=True)
-            yield from [replace(attempt, init=(*attempt.init, *map(str, between), config))] if config else []
-
-
 def _give_inputs(
     attempt: Attempt, words: set[str], others: set[str], error: str, known: Parameters
 ) -> Iterator[Attempt]:
@@ -199,15 +182,6 @@ def _give_inputs(
             for drawn in (*numbers, *(draw_input(item.name, shape, known.source) for shape in own)):
                 draws = (*attempt.draws, *filled)
                 yield replace(attempt, draws=(*draws[:place], drawn, *draws[place + 1 :]))
-
-
-def _switch(attempt: Attempt, known: Parameters) -> Iterator[Attempt]:
-    """The other mode of a `forward` that has two, as `forward(self, x, target=None, test_mode=False)`."""
-    for place, item in enumerate(known.forward[len(attempt.draws) :], len(attempt.draws)):
-        between = [default_text(other.default) for other in known.forward[len(attempt.draws) : place]]
-        if type(item.default) is bool and None not in between:
-            texts = [*map(str, between), str(not item.default)]
-            yield replace(attempt, draws=(*attempt.draws, *(Draw("literal", literal=text, dtype="") for text in texts)))
 
 
 def _leave_out(attempt: Attempt, line: str, known: Parameters) -> Iterator[Attempt]:

@@ -8,15 +8,13 @@ import torch
 from torch import nn
 
 from musadata.mining.arguments.attempts import Attempt, Draw, configuration, fields_of, integers, shrunk, with_draw
-from musadata.mining.arguments.guesses import ACTIVATIONS, guess_by_name, guess_config
-from musadata.mining.arguments.head_sizes import fit_exactly
-from musadata.mining.arguments.repairs.flattening import repair_flattened
+from musadata.mining.arguments.guesses import ACTIVATIONS, guess_by_name
 from musadata.mining.arguments.repairs.guards import repair_guarded
-from musadata.mining.arguments.repairs.kinds import as_list, as_tuple, repair_kinds
-from musadata.mining.arguments.repairs.layers import repair_derived, repair_layers
+from musadata.mining.arguments.repairs.kinds import repair_kinds
+from musadata.mining.arguments.repairs.layers import repair_layers
 from musadata.mining.arguments.repairs.parameters import Parameters, asserted_values, repair_named
-from musadata.mining.arguments.repairs.ranks import JOINED, RANK, UNPACK, change_rank, is_of_rank, unpack
-from musadata.mining.arguments.stated_sizes import LARGEST, resize
+from musadata.mining.arguments.repairs.ranks import JOINED, UNPACK, change_rank, is_of_rank, unpack
+from musadata.mining.arguments.stated_sizes import LARGEST, resize, stated_sizes
 
 WANTS_INTEGERS = re.compile(
     r"Long|indices|torch\.int64|must be (a )?integer|tensors used as indices|int tensor|one_hot|Class values must be"
@@ -24,16 +22,16 @@ WANTS_INTEGERS = re.compile(
     re.I,
 )
 WANTS_FLOATS = re.compile(r"not implemented for 'Long'|expected.*Float|must be floating|can only be .*floating", re.I)
-AXIS_REFUSED = re.compile(r"Dimension out of range \(expected to be in range of \[-?\d+, -?\d+\], but got (\d{2,})\)")
 WANTS_SHARES = re.compile(
     r"between 0 and 1|index out of range in self|input value should be|must be (>=? ?0|positive)|non-?negative"
     r"|values <0|>= 0 && \w+ <= 1",
     re.I,
 )
-SHARES = re.compile(r"0\.\d+|\((0\.\d+,? ?)+\)")
 ABSENT_FIELD = re.compile(r"SimpleNamespace' object has no attribute '(\w+)'")
 ABSENT_KEY = re.compile(r"^KeyError: '(\w+)'")
 DIVIDE = re.compile(r"divisible|invalid for input of size|must be a multiple|%")
+ABSENT = re.compile(r"'(?:int|float|bool|tuple)' object has no attribute '(\w+)'")
+ASSIGNED = re.compile(r"cannot assign '(?:int|float|bool|tuple)' object to (?:buffer|parameter)")
 NOT_A_SEQUENCE = re.compile(
     r"not iterable|not subscriptable|has no len|cannot unpack|must be (a )?(tuple|list|Iterable)(?! of ints)"
     r"|called with an iterable"
@@ -43,25 +41,10 @@ OPTIONS = re.compile(
     r"(?:one of|options|supported|choose from|either|should be|must be|valid|expected|available)\b(.{3,200})",
     re.I | re.DOTALL,
 )
-ABSENT = re.compile(r"'(?:int|float|bool|tuple)' object has no attribute '(\w+)'")
-LACKING = re.compile(r"'(?:int|float|str|bool|tuple|NoneType|Identity)' object has no attribute '(\w+)'")
-ASSIGNED = re.compile(r"cannot assign '(?:int|float|bool|tuple)' object to (?:buffer|parameter)")
-TARGET = re.compile(r"Expected target size (?:torch\.Size\()?\[[\d, ]+\]\)?, got (?:torch\.Size\()?\[([\d, ]+)\]")
-OF_ROWS = re.compile(r"0D or 1D target tensor expected|1D target tensor expects 2D input")
-WANTS_CLASSES = re.compile(r"class probabilities, got Long|ignore_index is not supported for floating point target")
-# A sum with a shortcut, whose channels or features differ.
-SHORTCUT = re.compile(
-    r"of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension [12]"
-)
-WHOLE_WANTED = re.compile(r"integer|'int'|tuple of ints|int,|type\(s\) for (?:&|\||<<|>>)")
 OVERFLOWS = re.compile(r"can't allocate memory|too many activations")
 SMALLER = (12, 6, 3)  # sizes of a module whose activations are too large
-ROWS = 18  # of features, each with a target
 COUNTS = (1, 3, 4, 5, 8, 16, 32)  # of items in a sequence
-IMAGE_SIDE = 32
 ITEMS_TAKEN = re.compile(r"\bfor (\w+(?:, \w+)+) in\b")
-CLASS_GIVEN = re.compile(r"must be Tensor, not (\w+)")  # where a layer was made of what should have called it
-MODULES_WANTED = re.compile(r"is not a Module subclass|ModuleList.extend should be called")
 MODULE_WANTED = re.compile(r"not callable|is not a Module subclass|has no attribute")
 
 
@@ -89,15 +72,7 @@ def _changes_others(attempt: Attempt, other: Attempt, operands: Sequence[int]) -
 
 
 def _variants(attempt: Attempt, error: str, line: str, known: Parameters, operands: Sequence[int]) -> Iterator[Attempt]:
-    yield from fit_exactly(attempt, error)
-    yield from _whole_channels(attempt, error)
-    yield from repair_flattened(attempt, error)
-    yield from repair_derived(attempt, error, known)
-    yield from _choose_stated(attempt, error)
-    yield from _give_classes(attempt, error)
-    yield from _give_axis(attempt, error)
-    yield from repair_kinds(attempt, error, line, known)
-    yield from _give_attributes(attempt, error, known)
+    yield from repair_kinds(attempt, error, known)
     if "input too large" in error:
         yield from _smaller(attempt)
     if OVERFLOWS.search(error):
@@ -114,9 +89,8 @@ def _variants(attempt: Attempt, error: str, line: str, known: Parameters, operan
     else:
         if is_of_rank(error):
             yield from ranked
-        shortcut = SHORTCUT.search(error)
-        if shortcut:
-            yield from _alike(attempt, int(shortcut[1]), int(shortcut[2]))
+        for stated in stated_sizes(error)[:1] if "must match the size of tensor b" in error else ():
+            yield from _alike(attempt, stated.got, stated.want) if stated.dim in (1, 2) else ()
         yield from resize(attempt, error, line)
         if operands:
             yield from repair_layers(attempt, error, line, known)
@@ -137,73 +111,6 @@ def _variants(attempt: Attempt, error: str, line: str, known: Parameters, operan
     for number in read:
         for other in dict.fromkeys(_other_values(attempt.init[number], error, line)):
             yield replace(attempt, init=(*attempt.init[:number], other, *attempt.init[number + 1 :]))
-
-
-def _whole_channels(attempt: Attempt, error: str) -> Iterator[Attempt]:
-    """A whole number in place of a share, by whose name nobody could tell that a convolution's channels follow it."""
-    for place, text in enumerate(attempt.init) if "channels must be divisible by groups" in error else ():
-        for other in _whole(text):
-            yield replace(attempt, init=(*attempt.init[:place], other, *attempt.init[place + 1 :]))
-
-
-def _whole(text: str) -> Iterator[str]:
-    """A width for a share, scales of an image for several, and a configuration with one of these: several first."""
-    if SHARES.fullmatch(text):
-        yield re.sub(r"0\.\d+", "2", text) if text.startswith("(") else "24"
-    fields = fields_of(text)
-    for name in sorted(fields, key=lambda name: not fields[name].startswith("(")):
-        yield from (configuration(text, {**fields, name: other}) for other in _whole(fields[name]))
-
-
-def _choose_stated(attempt: Attempt, error: str) -> Iterator[Attempt]:
-    """One of the options that a message lists, in place of a string of the constructor that it calls none of them."""
-    for number, text in enumerate(attempt.init):
-        if text.startswith("'") and re.search(rf"\b{re.escape(text[1:-1])}\b", error):
-            for option in _stated_options(error):
-                if repr(option) != text:
-                    yield replace(attempt, init=(*attempt.init[:number], repr(option), *attempt.init[number + 1 :]))
-
-
-def _give_attributes(attempt: Attempt, error: str, known: Parameters) -> Iterator[Attempt]:
-    """An object with all attributes that the code reads, in place of an argument that lacks one of them."""
-    lacking = LACKING.search(error)
-    for place, item in enumerate(known.init[: len(attempt.init)]):
-        if lacking and lacking[1] in known.facts.reads(item.name):
-            config = guess_config(item.name, known.facts, 0, sure=True)
-            if config:
-                yield replace(attempt, init=(*attempt.init[:place], config, *attempt.init[place + 1 :]))
-
-
-def _give_classes(attempt: Attempt, error: str) -> Iterator[Attempt]:
-    """The number of the right class for each item, in place of a target that is shaped like the scores."""
-    if OF_ROWS.search(error):
-        yield from _give_rows(attempt, error)
-    stated = TARGET.search(error)
-    if stated is None and not WANTS_CLASSES.search(error):
-        return
-    for number, draw in reversed(list(enumerate(attempt.draws[1:], 1))):
-        got = tuple(map(int, re.findall(r"\d+", stated[1]))) if stated else draw.shape
-        if draw.shape == got and len(got) > 1:
-            yield with_draw(attempt, number, Draw("randint", (got[0], *got[2:]), got[1], "int64"))
-
-
-def _give_rows(attempt: Attempt, error: str) -> Iterator[Attempt]:
-    """Rows of features with the class of each, or with whether two of them are alike, the last input first."""
-    width = next((draw.shape[-1] for draw in attempt.draws if draw.shape), 1)
-    draws = tuple(replace(draw, shape=(ROWS, draw.shape[-1])) if draw.shape else draw for draw in attempt.draws)
-    targets = (Draw("sign", (ROWS,)), Draw("randint", (ROWS,), width, "int64"))
-    for number in range(len(draws) - 1, 0, -1):
-        for target in targets[:: 1 if "multi-target" not in error or len(draws) > 2 else -1]:
-            yield replace(attempt, draws=(*draws[:number], target, *draws[number + 1 :]))
-
-
-def _give_axis(attempt: Attempt, error: str) -> Iterator[Attempt]:
-    """The number of an axis, in place of a width."""
-    refused = AXIS_REFUSED.search(error)
-    for place, text in enumerate(attempt.init):
-        if refused and text == refused[1]:
-            for axis in ("1", "-1"):
-                yield replace(attempt, init=(*attempt.init[:place], axis, *attempt.init[place + 1 :]))
 
 
 def _smaller(attempt: Attempt) -> Iterator[Attempt]:
@@ -305,11 +212,6 @@ def _share(draw: Draw) -> Draw:
 
 def _other_expressions(text: str, error: str, line: str) -> Iterator[str]:
     """What may be wanted in place of an argument, by what it is now."""
-    if MODULES_WANTED.search(error) and text[:1] in "([0123456789":
-        yield "[nn.Linear(24, 24), nn.ReLU()]"
-    made = CLASS_GIVEN.search(error)
-    if made and re.search(rf"nn\.{made[1]}\b(?!\()", text):
-        yield re.sub(rf"nn\.{made[1]}\b(?!\()", f"nn.{made[1]}()", text)
     if not text.startswith(("nn.", "SimpleNamespace")):
         yield from (repr(found) for found in _stated_options(error) if repr(found) != text)
     if _wants_tensor(error) and re.match(r"[\dTF(]", text):
@@ -318,84 +220,38 @@ def _other_expressions(text: str, error: str, line: str) -> Iterator[str]:
         yield from tables[::-1] if "unsqueeze" in error else tables
     elif text.isdigit():
         yield from _other_numbers(text, error)
-    elif text.startswith("torch."):
-        if re.search(r"\bTensor\b", error):
-            yield "24"
-        if RANK.search(error):
-            yield from (other for other in ("torch.rand(24, 24)", "torch.rand(24)") if other != text)
     elif text.startswith("("):
         yield from _other_tuples(text, error, line)
     elif text.startswith("["):
-        yield from (as_list(other) for other in _other_tuples(as_tuple(text), error, line) if other.startswith("("))
+        yield from (f"[{other[1:-1].strip().removesuffix(',')}]" for other in _other_tuples(text, error, line))
     elif text.startswith("nn."):
-        yield from _other_modules(text, error)
-    elif text == "None":
-        yield from ("24",) if "NoneType" in error else ()
-        yield from ("torch.rand(24, 24)",) if "NoneType" in error or "'weight' must be" in error else ()
+        if MODULE_WANTED.search(error):
+            yield from (f"{text}()",) if text in ACTIVATIONS else ()
+            yield "nn.Identity()"
     elif text.startswith("'"):
-        yield from _other_strings(text, error)
-    elif re.fullmatch(r"\d*\.\d+", text):
-        if NOT_A_SEQUENCE.search(error) or "float' has no len" in error:
-            yield f"({text}, {text})"
-        if "float" in error and WHOLE_WANTED.search(error):
-            yield "2"
-            yield "1"
+        if not error.startswith(("RuntimeError", "AttributeError")):  # which name operators and classes
+            yield from (repr(found) for found in re.findall(r"'([\w-]+)'", error)[:6] if repr(found) != text)
+    elif re.fullmatch(r"\d*\.\d+", text) and (NOT_A_SEQUENCE.search(error) or "float' has no len" in error):
+        yield f"({text}, {text})"
 
 
 def _other_tuples(text: str, error: str, line: str) -> Iterator[str]:
-    """What may be wanted in place of a tuple of numbers."""
+    """What may be wanted in place of a sequence of numbers."""
     items = integers(text)
-    if NOT_A_SEQUENCE.search(error) and items and not text.startswith("(("):  # of what a loop takes from it
+    if NOT_A_SEQUENCE.search(error) and items and not text.startswith(("((", "[(")):  # of what a loop takes from it
         taken = ITEMS_TAKEN.search(line)
         steps = (1, 3, 5) if items[0] == 1 else (items[0],) * (len(taken[1].split(",")) if taken else 3)
         yield f"({f'{steps}, ' * len(items)})"
-    if "float" in error and re.search(r"\d\.", text):
-        yield re.sub(r"\d*\.\d+", "2", text)
     wants_int = "int" in error and ("tuple" in error or "list" in error)
-    if wants_int or "'tuple' and" in error or "single integer value" in error:
+    if text.startswith("(") and (wants_int or "'tuple' and" in error or "single integer value" in error):
         yield str(items[0]) if items else "1"
-    if len(items) > 1 and re.search(r"expected 4D|or 4D \(batched\)", error):  # the shape of an image that is tried out
-        yield f"(1, {items[0]}, {max(items[-1], IMAGE_SIDE)}, {max(items[-1], IMAGE_SIDE)})"
     if re.search(r"unpack|index out of range|items|length|\(unbatched\)", error):
-        item = text.strip("()").split(",")[0]
+        item = text[1:-1].split(",")[0]
         yield from (f"({f'{item}, ' * count})" for count in COUNTS if text.count(",") != count)
-
-
-def _other_modules(text: str, error: str) -> Iterator[str]:
-    """What may be wanted in place of a module, or of its class."""
-    if text == "nn.LayerNorm" and "normalized_shape" in error:  # of images
-        yield "nn.BatchNorm2d"
-    bare = text.split("(")[0]
-    if text == bare and re.search(rf"(not |got \(){bare.removeprefix('nn.')}\b", error):  # which was called
-        yield f"F.{bare.removeprefix('nn.').lower()}"
-        yield f"{bare}()"
-    if "unexpected keyword" in error or "positional argument" in error:
-        yield "nn.Identity"
-        yield "nn.ReLU"
-        yield f"{bare}()" if "Linear" not in bare else "nn.Identity()"
-    if MODULE_WANTED.search(error):
-        yield from (f"{bare}()",) if text == bare and bare in ACTIVATIONS else ()
-        yield "nn.Identity()"
-    if "unsupported operand" in error and re.search(rf"'{bare.removeprefix('nn.')}'|'type'", error):  # a number
-        yield "24"
-
-
-def _other_strings(text: str, error: str) -> Iterator[str]:
-    """What may be wanted in place of a string."""
-    if not error.startswith(("RuntimeError", "AttributeError")):  # which name operators and classes
-        yield from (repr(found) for found in re.findall(r"'([\w-]+)'", error)[:6] if repr(found) != text)
-    if "'str' object is not callable" in error:
-        yield from ("nn.GELU", "nn.GELU()")
-    if "str" in error:
-        yield "24"
 
 
 def _other_numbers(text: str, error: str) -> Iterator[str]:
     """What may be wanted in place of a whole number."""
-    if f"{text} is not a valid value for reduction" in error:
-        yield from ("'mean'", "'none'")
-    if "must be bool" in error:
-        yield from ("False", "True")
     if NOT_A_SEQUENCE.search(error):
         yield f"({text}, {text})"
         yield f"({text}, {text}, {text})"
