@@ -1,6 +1,7 @@
 """From the units of a source to drafts: files are mined for modules and kernels, ready drafts are passed on."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from musadata.mining.kernels.kernel_rows import STEP as PAIR_STEP
 from musadata.mining.kernels.kernel_rows import KernelMiner
@@ -27,7 +28,8 @@ class Miner:
         """The drafts in a unit, in a fixed order, and a reject for everything that was left out."""
         for item in contained(lambda: self._source.read(unit, sandbox), STEP, f"{self._source.origin}/{unit}"):
             if isinstance(item, CodeFile):
-                yield from self._mine(item, sandbox)
+                where = f"{item.source.origin}/{item.path}"
+                yield from contained(partial(self._mine, item, sandbox), STEP, where)
             else:
                 yield item
 

@@ -44,6 +44,18 @@ class Log:
     values: dict[int, dict[int, set[Any]]] = field(default_factory=dict)
     complete: list[int] = field(default_factory=list)
     run: int = CONSTRUCTION
+    _before: dict[int, set[bool]] = field(default_factory=dict)
+
+    def begin(self, run: int) -> None:
+        """Another run begins; construction ends with the first."""
+        self.run, self._before = run, {site: set(seen) for site, seen in self.outcomes.items()}
+
+    def end(self, *, failed: bool) -> None:
+        """The run has ended. What is seen on inputs that the reference refuses says nothing."""
+        if failed:
+            self.outcomes = self._before
+        else:
+            self.complete.append(self.run)
 
     def entered(self, site: int) -> None:
         self.outcomes.setdefault(site, set()).add(True)

@@ -255,10 +255,10 @@ def behaviour(
         runs = []
         for number, one in enumerate(sets):
             if log is not None:
-                log.run = number
+                log.begin(number)
             runs.append(_run(model, one, space, record=not number))
-            if log is not None and runs[-1] is not None:
-                log.complete.append(number)
+            if log is not None:
+                log.end(failed=runs[-1] is None)
         return Behaviour(model.state_dict(), runs)
 
 

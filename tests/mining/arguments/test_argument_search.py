@@ -585,6 +585,7 @@ QUERIES = (
 )
 
 
+@pytest.mark.parametrize("body", [LOSS, QUERIES, STATISTICS, GRAPH, BRANCH, OPTIONAL, NESTED, APPLIED])
 def test_values_of_the_wrong_kind_or_rank_are_replaced_by_what_the_code_does_with_them(body):
     found = search_and_prune(HEAD + body, "Net", [], "salt")
     assert "reason" not in found, found

@@ -222,7 +222,7 @@ def test_other_files_show_plain_constructions_of_the_same_class():
     slicer = Slicer(PackageIndex(MemoryTree({path: text.encode() for path, text in files.items()})))
     module = slicer.index.parse("pkg/net.py")
     [definition] = slicer.module_classes(module)
-    found = find_constructions(slicer.index, module, definition, (), slicer.callers.users(definition))
+    found = find_constructions(slicer.index, module, definition, slicer.callers.users(definition))
     assert [item.init for item in found.plain] == [("{'width': 12}",)]
 
 
