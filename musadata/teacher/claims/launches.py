@@ -38,14 +38,6 @@ class Launch:
     threads: tuple[int, ...]
     shared_bytes: int | None = 0
 
-    @property
-    def block_count(self) -> int:
-        return math.prod(self.blocks)
-
-    @property
-    def block_size(self) -> int:
-        return math.prod(self.threads)
-
 
 def find_kernels(program: str) -> dict[str, str]:
     """The code of each kernel of a program, from its name to the brace that ends it."""
@@ -63,11 +55,10 @@ def _spans(program: str) -> Iterator[tuple[str, int, int]]:
                 break
 
 
-def find_launches(program: str, trace: Trace, given: Mapping[str, int] | None = None) -> tuple[Launch, ...]:
-    """The launches of a program in their order; those whose sizes do not follow from shapes, and from the host's
-    arguments that are `given`, are left out."""
+def find_launches(program: str, trace: Trace) -> tuple[Launch, ...]:
+    """The launches of a program in their order; those whose sizes do not follow from shapes are left out."""
     shapes = {fact.name.replace(".", "_"): fact.shape for fact in trace.tensors}
-    known: dict[str, tuple[int, ...]] = {name: (number,) for name, number in (given or {}).items()}
+    known: dict[str, tuple[int, ...]] = {}
     kernels, arrays = list(_spans(program)), dict[str, list[int | None]]()
     found = []
     for step in _STEP.finditer(program):
