@@ -30,7 +30,8 @@ class InputSpec:
     `uniform` (in [low, high)), `integers` (in [low, high)), `offsets` (integers rising from `low`
     to `high` - 1), `segments` (the same, but some are equal), `permutation` (as many integers as it has elements, from
     `low`, each once), `choice` (one of the values in the tuple that `literal` spells), `fixed` (all values in the tuple
-    that `literal` spells, in their order: integers that agree with other inputs), `bool`, or `literal` for an
+    that `literal` spells, in their order: integers that agree with other inputs), `rows` (rows of the last dimension,
+    each drawn among those that `literal` spells one after the other), `bool`, or `literal` for an
     argument that is not a tensor, whose Python expression then stands in `literal`; with a range it may be another
     number. Integers and choices may have a
     floating dtype: labels, signs and masks often do. Normal and uniform matrices that are always `diagonal`, `upper` or

@@ -144,6 +144,12 @@ def _fixed(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:
     return torch.tensor(parse_literal(spec.literal))
 
 
+def _rows(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:
+    rows = torch.tensor(parse_literal(spec.literal), dtype=torch.float64).view(-1, spec.shape[-1])
+    words = bits.random_raw(math.prod(spec.shape[:-1]))
+    return rows[torch.from_numpy((words % np.uint64(len(rows))).astype(np.int64))]
+
+
 def _bool(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:
     return torch.from_numpy((bits.random_raw(math.prod(spec.shape)) >> np.uint64(63)).astype(np.bool_))
 
@@ -155,5 +161,5 @@ def _check_range(spec: InputSpec) -> None:
 
 _KINDS = {
     draw_values.__name__.removeprefix("_"): draw_values
-    for draw_values in (_normal, _uniform, _integers, _offsets, _segments, _permutation, _choice, _fixed, _bool)
+    for draw_values in (_normal, _uniform, _integers, _offsets, _segments, _permutation, _choice, _fixed, _rows, _bool)
 }

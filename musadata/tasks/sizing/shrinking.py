@@ -285,22 +285,31 @@ def _with_range(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _keep_agreed(reference: ModuleType, model: torch.nn.Module, inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The specs, in which integers keep their values where the reference fails on others: spatial shapes, offsets and
-    lengths agree with each other and with other inputs."""
+    """The specs, in which values are those of the reference where it fails on others: spatial shapes, offsets and
+    lengths agree with each other and with other inputs, and rows hold an index beside real numbers, as boxes do."""
     set_seed(0)
     values = list(reference.get_inputs())
-    agreed = [
-        {**spec, "kind": "fixed", "literal": repr(tuple(value.flatten().tolist()))} if _may_agree(spec, value) else spec
-        for spec, value in zip(inputs, values, strict=True)
-    ]
-    if agreed == inputs or _runs(reference, model, inputs) or not _runs(reference, model, agreed):
+    kinds = [_agreeing_kind(spec, value) for spec, value in zip(inputs, values, strict=True)]
+    if not any(kinds) or _runs(reference, model, inputs):
         return inputs
-    return agreed
+    for kept in (("fixed",), ("rows",), ("fixed", "rows")):
+        agreed = [
+            {**spec, "kind": kind, "literal": repr(tuple(value.flatten().tolist()))} if kind in kept else spec
+            for spec, value, kind in zip(inputs, values, kinds, strict=True)
+        ]
+        if set(kept) <= set(kinds) and _runs(reference, model, agreed):
+            return agreed
+    return inputs
 
 
-def _may_agree(spec: dict[str, Any], value: Any) -> bool:
-    is_integer = isinstance(value, torch.Tensor) and not value.is_floating_point() and not value.is_complex()
-    return is_integer and spec["kind"] != "bool" and 0 < value.numel() <= _MOST_AGREED
+def _agreeing_kind(spec: dict[str, Any], value: Any) -> str:
+    """As what the values of an input may have to be kept, "" if as nothing."""
+    if not isinstance(value, torch.Tensor) or spec["kind"] == "bool" or not 0 < value.numel() <= _MOST_AGREED:
+        return ""
+    if not value.is_floating_point():
+        return "" if value.is_complex() else "fixed"
+    whole = (value == value.round()).reshape(-1, value.shape[-1]).all(0) if value.dim() > 1 else torch.tensor([False])
+    return "rows" if whole.any() and not whole.all() else ""
 
 
 def _runs(reference: ModuleType, model: torch.nn.Module, inputs: list[dict[str, Any]]) -> bool:

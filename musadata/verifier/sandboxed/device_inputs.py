@@ -214,6 +214,11 @@ def _fill_fixed(spec: InputSpec, stream: _Stream, out: torch.Tensor) -> None:
     out.copy_(torch.tensor(parse_literal(spec.literal)))
 
 
+def _fill_rows(spec: InputSpec, stream: _Stream, out: torch.Tensor) -> None:
+    rows = torch.tensor(parse_literal(spec.literal), dtype=torch.float64, device=out.device).view(-1, spec.shape[-1])
+    out.copy_(rows[stream.words(0, out.numel() // spec.shape[-1], out.device) % len(rows)].view(-1))
+
+
 def _fill_choice(spec: InputSpec, stream: _Stream, out: torch.Tensor) -> None:
     values = parse_literal(spec.literal)
     if not isinstance(values, tuple) or not values:
@@ -237,6 +242,7 @@ _KINDS: dict[str, Callable[[InputSpec, _Stream, torch.Tensor], None]] = {
     "permutation": _fill_permutation,
     "choice": _fill_choice,
     "fixed": _fill_fixed,
+    "rows": _fill_rows,
     "bool": _fill_bools,
 }
 

@@ -1,5 +1,6 @@
 """References of any size become small without a large tensor, by smaller integers in their text."""
 
+import ast
 import math
 import resource
 
@@ -12,6 +13,7 @@ from musadata.records import InputSpec
 from musadata.rows import restore
 from musadata.tasks.sizing.constants import find_constants, replace_constants
 from musadata.tasks.sizing.fake_execution import _FLOPS_PER_ELEMENT, OperatorBudget, measure_cost, shapes_only
+from musadata.tasks.sizing.inputs_text import write_value
 from musadata.tasks.sizing.shrinking import ENOUGH_WORK, _even, read_reference, resize_reference
 from musadata.tracing.inputs import draw
 from musadata.verifier.sandboxed.device_inputs import draw_on
@@ -245,3 +247,36 @@ def test_integers_that_agree_with_other_inputs_keep_their_values():
             assert found[1].tolist() == [[4, 6], [3, 4], [2, 6]] and found[2].tolist() == [0, 24, 36]
     free = SEGMENTS.replace("x[start : start + rows * columns].view(rows, columns).sum(1)", "x[:1, 0] + rows + start")
     assert [one["kind"] for one in read_reference(free)["forms"][0]["inputs"]][1:] != ["fixed", "fixed"]
+
+
+BOXES = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x, boxes):
+        return x[boxes[:, 0].long()].sum(1) * (boxes[:, 2] - boxes[:, 1])
+
+
+def get_inputs():
+    return [torch.randn(3, 5), torch.cat([torch.randint(0, 3, (9, 1)).float(), torch.rand(9, 2) * 90], 1)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_rows_that_hold_an_index_beside_real_numbers_are_drawn_whole():
+    (form,) = read_reference(BOXES)["forms"]
+    assert [one["kind"] for one in form["inputs"]] == ["normal", "rows"]
+    specs = [restore(InputSpec, spec) for spec in form["inputs"]]
+    known = {tuple(row) for row in torch.tensor(ast.literal_eval(specs[1].literal)).view(-1, 3).tolist()}
+    for found in (draw(specs, 1), draw(specs, 2), draw_on("cpu", specs, 1)):
+        assert found[1].shape == (9, 3) and found[1].dtype == torch.float32
+        assert len({tuple(row) for row in found[1].tolist()} & known) > 1
+        assert {tuple(row) for row in found[1].tolist()} <= known
+    text = write_value(specs[1])
+    assert eval(text, {"torch": torch}).shape == (9, 3)
+    free = BOXES.replace("x[boxes[:, 0].long()].sum(1)", "x.sum()")
+    assert read_reference(free)["forms"][0]["inputs"][1]["kind"] != "rows"
