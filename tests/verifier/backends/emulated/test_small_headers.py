@@ -6,6 +6,7 @@ SOURCE = r"""
 #include <torch/extension.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/core/TensorAccessor.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <torch/serialize/tensor.h>
 
@@ -47,6 +48,14 @@ torch::Tensor make(int64_t n, torch::Device device) {
   auto options = torch::TensorOptions().dtype(torch::kFloat64).device(device).requires_grad(false);
   auto a = torch::zeros({n, 2}, options), b = torch::full({n, 2}, 3, options), c = torch::arange(n, options);
   return torch::cat({a, b, c.unsqueeze(1)}, 1).to(torch::kFloat32);
+}
+torch::Tensor through_scratch(torch::Tensor x) {
+  auto y = torch::empty_like(x);
+  void* scratch = c10::cuda::CUDACachingAllocator::raw_alloc(x.nbytes());
+  cudaMemcpy(scratch, x.data_ptr(), x.nbytes(), cudaMemcpyDeviceToDevice);
+  cudaMemcpy(y.data_ptr(), scratch, x.nbytes(), cudaMemcpyDeviceToDevice);
+  c10::cuda::CUDACachingAllocator::raw_delete(scratch);
+  return y;
 }
 struct Named {
   const char* name;
@@ -95,6 +104,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("twice", [](torch::Tensor x) { return x * 2; });
   m.def("twice", [](int64_t x) { return x * 2; });
   m.def("nothing", [] {});
+  m.def("through_scratch", &through_scratch);
 }
 
 torch::Tensor scaled(torch::Tensor x, double factor) { return x * factor; }
@@ -134,6 +144,10 @@ def evaluate(run, expression: str):
 def test_packed_accessors_and_default_arguments(run):
     assert evaluate(run, "m.accessor(x).tolist()") == [[1, 2, 3], [11, 12, 13]]
     assert evaluate(run, "m.accessor(value=2, like=x)[1].tolist()") == [12, 13, 14]
+
+
+def test_scratch_memory_comes_from_pytorchs_allocator(run):
+    assert evaluate(run, "m.through_scratch(x).tolist()") == [[0, 1, 2], [3, 4, 5]]
 
 
 def test_results_of_every_kind_come_back_as_python_has_them(run):

@@ -62,6 +62,16 @@ class OptionalCUDAGuard {
 
 }  // namespace c10::cuda
 
+namespace c10::cuda::CUDACachingAllocator {
+inline void* raw_alloc(size_t bytes) {
+  void* memory = nullptr;
+  return cudaMalloc(&memory, bytes) == cudaSuccess ? memory : nullptr;
+}
+inline void* raw_alloc_with_stream(size_t bytes, cudaStream_t) { return raw_alloc(bytes); }
+inline void raw_delete(void* memory) { cudaFree(memory); }
+inline void emptyCache() {}
+}  // namespace c10::cuda::CUDACachingAllocator
+
 namespace at {
 std::optional<Device> device_of(const Tensor& tensor);
 }  // namespace at
