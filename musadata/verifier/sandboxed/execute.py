@@ -90,10 +90,12 @@ def run_candidate(source: str, backend_name: str) -> dict[str, object]:
 
 @dataclass
 class _Session:
-    """One candidate's run, and the facts about it so far."""
+    """One candidate's run, and the facts about it so far. `alive` is never freed: this process ends as soon as its
+    facts are told, and tearing down what PyTorch's own convolutions hold on a device was seen to crash it before."""
 
     guard: IntegrityGuard
     facts: messages.CandidateFacts = field(default_factory=messages.CandidateFacts)
+    alive: list[object] = field(default_factory=list)
 
     def run(self, source: str, backend: ModuleType) -> None:
         """Import the candidate, and call it according to the plan if it has the reference's interface."""
@@ -117,6 +119,7 @@ class _Session:
             return
         inputs = [unpack_torch(plan.inputs[str(index)]) for index in range(len(plan.sets))]
         run = _Run(module, model, backend, plan, inputs)
+        self.alive.append(run)
         if plan.timed is None:
             self._call(run)
             return
@@ -157,7 +160,7 @@ class _Session:
             if run is not None:
                 run.outputs.clear()
             free_memory(backend.DEVICE)
-            serve_measured(kind, run.model if run else None, answer, backend)
+            self.alive.append(serve_measured(kind, run.model if run else None, answer, backend))
 
 
 def _get_ready(run: _Run, timed: messages.TimedSets) -> tuple[Turns, Stopwatch]:

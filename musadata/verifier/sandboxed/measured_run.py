@@ -26,11 +26,12 @@ _COMMANDS = (measures.TakeState, measures.MakeOutput, measures.SendChunk, messag
 
 def serve_measured(
     kind: type[torch.nn.Module], model: torch.nn.Module | None, plan: measures.MeasurePlan, backend: Any
-) -> None:
+) -> object:
     """Carry out the trusted side's commands until it sends `Stop`. `model` is that of the proof sets, if there are any,
-    and `backend` the backend's child module."""
+    and `backend` the backend's child module. Returns what holds the device's memory."""
     run = _MeasuredRun(kind, model, plan, backend)
     serve_commands(messages.TimingReady(), run.carry_out, *_COMMANDS)
+    return run
 
 
 class StateMismatch(ValueError):
