@@ -1,5 +1,6 @@
 """What is expected of a candidate, computed in this process: these references are our own."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -163,3 +164,19 @@ def test_a_set_comes_with_the_state_of_a_model_of_its_own(tmp_path, monkeypatch)
     assert [one.own_state for one in facts.sets] == [False, True]
     usual, raised = (unpack(Path(name).read_bytes())["scale"].values for name in ("state", "state1"))
     assert usual < 4.6 < raised
+
+
+def test_a_set_on_which_the_reference_fails_is_left_out_unless_it_declares_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    long = replace(X, shape=(4, 90))
+    sets = (InputSet(0, PLAIN, 0), InputSet(1, PLAIN, 1), InputSet(0, SCALED, 2))
+
+    def plans(expression):
+        request = ReferenceRequest(reference(expression), ((X,), (long,)), sets, 3)
+        facts = decode(run_reference(encode(request)), ReferenceFacts)
+        return [(item.plan.shape, item.plan.variant) for item in facts.sets]
+
+    assert plans("x * 2") == [(0, PLAIN), (1, PLAIN), (0, SCALED)]
+    assert plans("x.view(4, 50) * 2") == [(0, PLAIN), (0, SCALED)]
+    with pytest.raises(RuntimeError):
+        plans("x.view(4, 90) * 2")
