@@ -37,8 +37,19 @@ class Policy:
     def _patterns(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
         return _joined(self.refuses), _joined(self.notes)
 
+    @cached_property
+    def _known(self) -> dict[tuple[str, str], bool]:
+        """What was asked before: a corpus asks the same of many verdicts."""
+        return {}
+
     def is_refused(self, rule: Rule, condition: str = "") -> bool:
         """Whether a finding by this rule, on inputs of this condition, alone is a reason to refuse a candidate."""
+        known = self._known.get((rule.id, condition))
+        if known is None:
+            known = self._known[rule.id, condition] = self._decide(rule, condition)
+        return known
+
+    def _decide(self, rule: Rule, condition: str) -> bool:
         if rule.unsafe or rule.error_class.is_undecided:
             return True
         refuses, notes = self._patterns
