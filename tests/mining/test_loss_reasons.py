@@ -76,7 +76,7 @@ def test_the_failure_that_came_furthest_is_told_rather_than_one_that_was_mended(
         inputs="words",
     )
     found = search_and_prune(HEAD + body, "Model", [], "salt")
-    assert found == {"reason": "forward_fails", "detail": "RuntimeError: no luck"}
+    assert (found["reason"], found["detail"]) == ("forward_fails", "RuntimeError: no luck")
 
 
 def test_a_kernel_without_a_type_is_a_matter_of_types_and_not_of_code_that_is_missing():
