@@ -22,6 +22,7 @@ from musadata.verifier.protocol.access_counts import CountedCall
 from musadata.verifier.protocol.entry_points import IMPORT_CANDIDATE, RUN_REFERENCE, module_of
 from musadata.verifier.protocol.message_encoding import serve_candidate
 from musadata.verifier.protocol.unit_tests import UnitTestRun
+from musadata.verifier.protocol.variants import DECLARED
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.native.called_functions import named_in
 from musadata.verifier.rules.python.legality import check_legality
@@ -288,7 +289,9 @@ class Verifier:
 
 def _fails_at_size(judgement: Judgement) -> bool:
     """Whether it may be the size of the proof sets at which a candidate fails."""
-    return judgement.facts.right is False and judgement.stage is not VerifyStage.TIME
+    faults = (one for one in judgement.findings if rules.RULES[one.rule].missed_by_devices)
+    fails = judgement.facts.right is False or any(one.condition in ("", DECLARED) for one in faults)
+    return fails and judgement.stage is not VerifyStage.TIME
 
 
 def _lacks_time(judgement: Judgement) -> bool:
