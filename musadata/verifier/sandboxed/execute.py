@@ -91,7 +91,7 @@ def run_candidate(source: str, backend_name: str) -> dict[str, object]:
 @dataclass
 class _Session:
     """One candidate's run, and the facts about it so far. `alive` is never freed: this process ends as soon as its
-    facts are told, and tearing down what PyTorch's own convolutions hold on a device was seen to crash it before."""
+    facts are told. Processes that call PyTorch's convolutions on a device were seen to crash, perhaps in freeing."""
 
     guard: IntegrityGuard
     facts: messages.CandidateFacts = field(default_factory=messages.CandidateFacts)
