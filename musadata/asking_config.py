@@ -76,6 +76,8 @@ class RequestsConfig:
 
     Attributes:
         retries: how often a request is sent again after trouble that may pass, with growing pauses.
+        wait_seconds: how long a server that takes no connection is waited for, as when it is started anew; then the run
+            ends, and the same command goes on with it.
         deadline_seconds: time from a request's first try to its last; then it is a reject.
         requests_per_minute: limit of the account; 0 for none.
         tokens_per_minute: limit of the account, prompts and completions together; 0 for none.
@@ -86,6 +88,7 @@ class RequestsConfig:
     """
 
     retries: int = 7
+    wait_seconds: float = 900.0
     deadline_seconds: float = 1800.0
     requests_per_minute: float = 0.0
     tokens_per_minute: float = 0.0

@@ -8,7 +8,9 @@ A request that an earlier, killed run has sent is found in the service's own bat
 
 import hashlib
 import json
+import math
 import os
+import sys
 import threading
 import time
 import urllib.error
@@ -26,6 +28,8 @@ from musadata.teacher.protocol import Answer, Keep, Request, RequestFailed
 
 _SETTLE_SECONDS = 5.0  # without another request, then what is there makes a batch
 _POLL_SECONDS = 30.0
+_SAY_SECONDS = 1800.0  # between two lines about a batch that is waited for
+_STILL_SECONDS = 600.0  # after which an output that nobody writes to is taken as it is
 _MOST_KNOWN = 100  # of the service's latest batches, in which requests are looked for
 _MARK = {"made_by": "musadata"}
 _REMEDY_IN_FOLDER = "remove the output file of this batch and make it again, with vLLM's option"
@@ -43,8 +47,12 @@ class Batches(Protocol):
         """Send a file of requests; the id of its batch."""
         ...
 
-    def collect(self, batch: str) -> list[dict[str, Any]] | None:
-        """Its replies; None while it is at work."""
+    def collect(self, batch: str) -> tuple[list[dict[str, Any]], bool]:
+        """The replies that are there, and whether none will follow."""
+        ...
+
+    def place(self, batch: str) -> str:
+        """Where its replies are expected."""
         ...
 
 
@@ -73,15 +81,19 @@ class ServerBatches:
         made = self._call("POST", "/batches", json.dumps(asked | {"metadata": _MARK}).encode())
         return str(json.loads(made)["id"])
 
-    def collect(self, batch: str) -> list[dict[str, Any]] | None:
+    def place(self, batch: str) -> str:
+        return f"{self._url}/batches/{batch}"
+
+    def collect(self, batch: str) -> tuple[list[dict[str, Any]], bool]:
         state = json.loads(self._call("GET", f"/batches/{batch}"))
         if state["status"] in _ENDED_BADLY:
             said = one_line(state.get("errors") or state["status"])
             raise MusadataError(f"the batch {batch} has failed ({said})", where=self._url, remedy="mend what it says")
         if state["status"] not in ("completed", "expired"):
-            return None
+            return [], False
         files = [state.get(name) for name in ("output_file_id", "error_file_id")]
-        return [line for file in files if file for line in _read_lines(self._call("GET", f"/files/{file}/content"))]
+        read = (_read_lines(self._call("GET", f"/files/{file}/content")) for file in files if file)
+        return [line for lines in read for line in lines], True
 
     def _call(self, method: str, path: str, data: bytes | None = None, kind: str = "application/json") -> bytes:
         headers = {"Content-Type": kind} | ({"Authorization": f"Bearer {key}"} if (key := server_key()) else {})
@@ -104,7 +116,8 @@ class ServerBatches:
 
 
 class FolderBatches:
-    """Files that somebody else answers; both appear under their final name when they are complete."""
+    """Files that somebody else answers. What of an output is there is read; what it lacks when nobody has written to it
+    for a while will not come."""
 
     def __init__(self, folder: str):
         self._folder = Path(folder)
@@ -121,13 +134,17 @@ class FolderBatches:
         unfinished.rename(self._folder / f"{batch}.input.jsonl")
         return batch
 
-    def collect(self, batch: str) -> list[dict[str, Any]] | None:
-        path, asked = self._folder / f"{batch}.output.jsonl", self._folder / f"{batch}.input.jsonl"
+    def place(self, batch: str) -> str:
+        return str(self._folder / f"{batch}.output.jsonl")
+
+    def collect(self, batch: str) -> tuple[list[dict[str, Any]], bool]:
+        path = Path(self.place(batch))
         if not path.exists():
-            return None
-        found = list(_read_lines(path.read_bytes()))
-        # Who writes without renaming is not done before all requests are answered.
-        return found if len(found) >= len(list(_read_lines(asked.read_bytes()))) else None
+            return [], False
+        asked = {line["custom_id"] for line in _read_lines((self._folder / f"{batch}.input.jsonl").read_bytes())}
+        still_s = time.time() - path.stat().st_mtime
+        found = [line for line in _read_lines(path.read_bytes()) if line["custom_id"] in asked]
+        return found, still_s > _STILL_SECONDS or asked == {line["custom_id"] for line in found}
 
 
 class BatchTeacher:
@@ -154,6 +171,7 @@ class BatchTeacher:
         self._new: dict[str, dict[str, Any]] = {}  # id -> line, not sent yet
         self._waiting: dict[str, list[Future[dict[str, Any]]]] = {}
         self._sent: dict[str, list[str]] = {}  # batch -> ids
+        self._said: dict[str, float] = {}  # batch -> when
         self._stopped: BaseException | None = None
         self._thread: threading.Thread | None = None
 
@@ -291,16 +309,27 @@ class BatchTeacher:
 
     def _collect(self) -> None:
         for batch, ids in list(self._sent.items()):
-            found = self._patiently(lambda batch=batch: self._batches.collect(batch))
-            if found is None:
-                continue
-            del self._sent[batch]
-            replies = {line.get("custom_id"): line for line in found}
+            found, done = self._patiently(lambda batch=batch: self._batches.collect(batch))
+            replies = {line["custom_id"]: line for line in found}
+            lacking = [one for one in ids if one not in replies]
             with self._changed:
-                for one in ids:
+                for one in ids if done else replies.keys() & set(ids):
                     reply = replies.get(one, {"error": "the batch has no reply"})
                     for future in self._waiting.pop(one, ()):
                         future.set_result(reply)
+            self._sent[batch] = lacking
+            if done or not lacking:
+                del self._sent[batch]
+            else:
+                self._say_waiting(batch, len(lacking))
+
+    def _say_waiting(self, batch: str, count: int) -> None:
+        """Now and then, since it may take a day."""
+        now = time.monotonic()
+        if now - self._said.get(batch, -math.inf) > _SAY_SECONDS:
+            self._said[batch] = now
+            text = f"waiting for {count} replies of batch {batch}, at {self._batches.place(batch)}"
+            print(f"musadata: {text}", file=sys.stderr, flush=True)
 
     def _patiently(self, call: Any) -> Any:
         """The result of a call, which is repeated while the service has trouble that may pass."""

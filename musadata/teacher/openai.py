@@ -23,6 +23,7 @@ from yarl import URL
 from musadata.config import RequestsConfig, TeacherConfig
 from musadata.errors import BudgetSpent, Cancelled, MusadataError
 from musadata.storage.journal import written_together
+from musadata.teacher.absence import Absence
 from musadata.teacher.chat import (
     BodyWriter,
     TryAgain,
@@ -40,6 +41,7 @@ from musadata.teacher.request_gate import RequestGate
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.25, 30.0
+_LONGEST_LOOK_S = 5.0  # between two looks for a server that does not answer
 _PAID_RETRIES = 2  # of replies that cost tokens and are of no use
 _LARGEST_REPLY = 1 << 25
 _CHARACTERS_PER_TOKEN = 3.5
@@ -148,6 +150,7 @@ class OpenAITeacher:
         self._url = self._server + "/chat/completions"
         self._address = URL(self._url)  # parsed once
         self._overdue = Overdue(config.timeout_seconds)
+        self._absence = Absence(self._requests.wait_seconds, self._url)
         self._keeping = _Keeping()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -285,7 +288,7 @@ class OpenAITeacher:
             self._session = None
 
     async def _ask(self, request: Request, keep: Keep) -> Answer:
-        start, attempt, paid = time.monotonic(), 0, 0
+        start, attempt, paid, looks = time.monotonic(), 0, 0, 0
         while True:
             attempt += 1
             left_s = self._requests.deadline_seconds - (time.monotonic() - start)
@@ -296,13 +299,19 @@ class OpenAITeacher:
             if asked_wait_s < 0:  # at once, in another form
                 attempt -= 1
                 continue
-            wait_s = min(self._first_delay_s * 2 ** (attempt - 1), _LONGEST_DELAY_S) * random.uniform(0.75, 1.25)
-            wait_s = max(wait_s, asked_wait_s)
+            looks = 0 if connected else looks + 1
+            wait_s = min(self._first_delay_s * 2 ** (looks or attempt) / 2, _LONGEST_DELAY_S)
+            wait_s = max(wait_s * random.uniform(0.75, 1.25), asked_wait_s)
+            if looks:  # no try, and no time of the request's own
+                if not self._absence.missed(said):
+                    raise MusadataError(f"no server answers ({said})", where=self._url, remedy=_NO_SERVER)
+                attempt, wait_s = attempt - 1, min(wait_s, _LONGEST_LOOK_S)
+                start += wait_s
+                await asyncio.sleep(wait_s)  # with its slot: others would find no server either
+                continue
             paid += costs
             late = time.monotonic() - start + wait_s > self._requests.deadline_seconds
             if attempt > self._requests.retries or paid > _PAID_RETRIES or late:
-                if not connected:
-                    raise MusadataError(f"no server answers ({said})", where=self._url, remedy=_NO_SERVER)
                 failure = RequestFailed(f"no answer after {attempt} tries", said)
                 await self._keeping.keep(keep, failure)
                 self._finish(failure)
@@ -323,6 +332,7 @@ class OpenAITeacher:
         headers: Any = {}
         try:
             status, headers, reply = await self._post(data, left_s)
+            self._absence.replied()
             if status in (400, 422) and self._asks_for_json(request) and "response_format" in str(reply):
                 self._structured = False  # an older server: ask for headings alone
                 return "response_format refused", -1.0, False, True

@@ -31,7 +31,9 @@ class ChatServer:
         behaviour: Behaviour,
         delay_s: Callable[[dict[str, Any]], float] = lambda body: 0.0,
         models: dict[str, Any] | None = None,
+        port: int = 0,
     ):
+        self._port = port
         self._behaviour, self._delay_s = behaviour, delay_s
         self._models = models or {"data": [{"id": "tiny"}]}
         self.bodies: list[dict[str, Any]] = []
@@ -61,7 +63,7 @@ class ChatServer:
         app.router.add_get("/v1/models", self._list_models)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", self._port)
         await site.start()
         port = runner.addresses[0][1]
         self.url = f"http://127.0.0.1:{port}/v1"

@@ -10,7 +10,7 @@ import pytest
 
 from musadata.config import RequestsConfig, TeacherConfig, TeacherType
 from musadata.errors import BudgetSpent, MusadataError
-from musadata.teacher import open_panel
+from musadata.teacher import batch, open_panel
 from musadata.teacher.batch import BatchTeacher
 from musadata.teacher.openai import OpenAITeacher
 from musadata.teacher.protocol import RemoteTeacher, RequestFailed
@@ -159,6 +159,41 @@ REFUSALS = {  # as vLLM 0.32 words them
     "too cold": (400, "BadRequestError", "temperature must be non-negative, got -3.0."),
     "no model": (404, "NotFoundError", "The model `other` does not exist. Valid aliases: tiny."),
 }
+
+
+def replies_to(folder: Path) -> list[str]:
+    """The lines that whoever answers writes for the only file that has no output."""
+    while not (waiting := [one for one in folder.glob("*.input.jsonl") if not output_of(one).exists()]):
+        time.sleep(0.01)
+    asked = [json.loads(line) for line in waiting[0].read_text().splitlines()]
+    answers = [
+        {"custom_id": one["custom_id"], "response": dict(zip(("status_code", "body"), echo(one["body"]), strict=True))}
+        for one in asked
+    ]
+    return [json.dumps(one) for one in answers]
+
+
+def output_of(path: Path) -> Path:
+    return path.with_name(path.name.replace(".input.", ".output."))
+
+
+def test_an_output_with_fewer_lines_than_requests_is_read_and_the_rest_asked_again(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(batch, "_STILL_SECONDS", 0.5)
+    with ThreadPoolExecutor(5) as pool, opened(path=str(tmp_path)) as teacher:
+        asked = [pool.submit(teacher.answer, question(text)) for text in TEXTS[:5]]
+        lines = replies_to(tmp_path)
+        first = output_of(next(tmp_path.glob("*.input.jsonl")))
+        stranger = json.dumps({"custom_id": "unknown", "response": {"status_code": 200, "body": {}}})
+        first.write_text("\n".join([*lines[:2], stranger, stranger, lines[2][:50]]))
+        while (done := sum(one.done() for one in asked)) < 2:
+            time.sleep(0.01)
+        assert done == 2
+        more = replies_to(tmp_path)
+        assert len(more) == 3
+        second = next(one for one in tmp_path.glob("*.input.jsonl") if not output_of(one).exists())
+        output_of(second).write_text("\n".join(more))
+        assert [one.result().text for one in asked] == ANSWERS[:5]
+    assert f"replies of batch {first.name[:24]}, at {first}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ import dataclasses
 import json
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -246,6 +247,33 @@ def test_server_is_asked_for_its_model_before_the_run(models, status, words):
                 teacher.check_server()
         else:
             teacher.check_server()
+
+
+def test_a_server_that_is_started_anew_is_waited_for_and_costs_no_try(capsys):
+    with ChatServer(lambda body, attempt: reply("before")) as server, teacher_at(server.url) as teacher:
+        teacher.answer(question("a"))
+        url = server.url
+    with OpenAITeacher(
+        TeacherConfig(TeacherType.OPENAI, model="tiny", base_url=url), RequestsConfig(retries=1), first_delay_s=0.01
+    ) as teacher:
+        threads = ThreadPoolExecutor(4)
+        asked = [threads.submit(teacher.answer, question(f"q{number}")) for number in range(4)]
+        time.sleep(0.5)  # many more looks than tries
+        assert not any(one.done() for one in asked)
+        with ChatServer(lambda body, attempt: reply("after"), port=int(url.split(":")[2].split("/")[0])):
+            assert [one.result().text for one in asked] == ["after"] * 4
+        threads.shutdown()
+    said = capsys.readouterr().err
+    assert said.count("waiting for it, up to 900 s") == 1 and said.count("answers again after") == 1
+
+
+def test_a_server_that_does_not_come_back_ends_the_run():
+    config = TeacherConfig(TeacherType.OPENAI, model="tiny", base_url="http://127.0.0.1:9/v1")
+    with (
+        OpenAITeacher(config, RequestsConfig(wait_seconds=0.2), first_delay_s=0.01) as teacher,
+        pytest.raises(MusadataError, match="no server answers"),
+    ):
+        teacher.answer(question("a"))
 
 
 def test_missing_server_is_found_before_the_run():
