@@ -4,7 +4,9 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
 
 import fsspec
 import pytest
@@ -12,6 +14,14 @@ import pytest
 from musadata.errors import MusadataError
 from musadata.storage import files, lock
 from musadata.storage.lock import lock_corpus
+
+
+def raising(error):
+    def fail(*_):
+        raise error
+
+    return fail
+
 
 HOLD = """
 import sys, time
@@ -66,20 +76,49 @@ def test_on_an_object_store_the_second_run_is_refused_as_well(store):
         pass
 
 
-def test_lock_on_an_object_store_that_nobody_renews_is_taken_over(store):
-    path = files.join(store, *lock._NAME)
+def test_lock_on_an_object_store_that_nobody_renews_is_taken_over_by_one(store):
     seen = time.time() - lock._STALE_SECONDS - 1
-    files.write_atomic(path, json.dumps({"host": "gone", "process": 1, "since": "2026", "seen": seen}).encode())
-    with lock_corpus(store):
-        assert json.loads(files.read_bytes(path))["host"] != "gone"
+    gone = {"host": "gone", "process": 1, "since": "2026", "seen": seen}
+    files.write_atomic(lock._path(store, 41), json.dumps(gone).encode())
+    held = []
+
+    def race():
+        with suppress(MusadataError), lock_corpus(store):
+            held.append(1)
+            time.sleep(0.5)
+
+    racers = [threading.Thread(target=race) for _ in range(8)]
+    for racer in racers:
+        racer.start()
+    for racer in racers:
+        racer.join()
+    assert len(held) == 1 and lock._numbers(store) == [0, 42]
+
+
+def test_a_run_that_was_cut_off_learns_that_another_has_taken_over(store, monkeypatch):
+    monkeypatch.setattr(lock, "_BEAT_SECONDS", 0.05)
+    lost = threading.Event()
+    with lock_corpus(store, lambda text: lost.set()):
+        files.write_atomic(lock._path(store, 2), lock._own())
+        assert lost.wait(5)
+    assert json.loads(files.read_bytes(lock._path(store, 2)))["process"] == os.getpid()  # the other's file stays
+
+
+def test_a_run_that_cannot_renew_its_lock_gives_up_before_others_take_it(store, monkeypatch):
+    monkeypatch.setattr(lock, "_BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(lock, "_STALE_SECONDS", 0.4)
+    lost = threading.Event()
+    with lock_corpus(store, lambda text: lost.set()), monkeypatch.context() as patch:
+        patch.setattr(files, "list_names", raising(MusadataError("no network")))
+        assert lost.wait(5)
 
 
 def test_lock_on_an_object_store_is_renewed_while_the_run_goes_on(store, monkeypatch):
     monkeypatch.setattr(lock, "_BEAT_SECONDS", 0.05)
     with lock_corpus(store):
-        first = json.loads(files.read_bytes(files.join(store, *lock._NAME)))["seen"]
+        first = json.loads(files.read_bytes(lock._path(store, 1)))["seen"]
         time.sleep(0.5)
-        assert json.loads(files.read_bytes(files.join(store, *lock._NAME)))["seen"] > first
+        assert json.loads(files.read_bytes(lock._path(store, 1)))["seen"] > first
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
