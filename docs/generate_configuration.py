@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from musadata.config import (
+    ClusterConfig,
     Config,
     GroundingConfig,
     MixingConfig,
@@ -64,6 +65,7 @@ _SECTION_KINDS = {
     "mixing": MixingConfig,
     "profiling": ProfilingConfig,
     "ports": PortsConfig,
+    "cluster": ClusterConfig,
 }
 SECTIONS: dict[str, tuple[Any, str]] = {
     name: (kind, _GUIDES["sections"][name]) for name, kind in _SECTION_KINDS.items()

@@ -180,6 +180,18 @@ class VerifierConfig:
 
 
 @dataclass(frozen=True)
+class ClusterConfig:
+    """What a cluster's workers must have. Rows do not depend on these keys.
+
+    Attributes:
+        accelerator: Beam's resource hint for steps that run kernels on a device, for `DataflowRunner`, such as
+            "type:nvidia-h100-80gb;count:1;install-nvidia-driver"; empty where each worker has one anyhow.
+    """
+
+    accelerator: str = ""
+
+
+@dataclass(frozen=True)
 class Config:
     """The whole run.
 
@@ -210,6 +222,7 @@ class Config:
     mixing: MixingConfig = field(default_factory=MixingConfig)
     profiling: ProfilingConfig = field(default_factory=ProfilingConfig)
     ports: PortsConfig = field(default_factory=PortsConfig)
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)
 
 
 def load_config(path: str | Path) -> Config:
@@ -267,6 +280,7 @@ _BOUNDS = {
     "teacher.cached_price": (0, math.inf),
     "teacher.completion_price": (0, math.inf),
     "requests.retries": (0, 100),
+    "requests.wait_seconds": (0, math.inf),
     "requests.deadline_seconds": (0.1, math.inf),
     "requests.requests_per_minute": (0, math.inf),
     "requests.tokens_per_minute": (0, math.inf),

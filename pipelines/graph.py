@@ -14,7 +14,7 @@ from musadata.errors import Outage
 from musadata.storage.commits import Commit
 from musadata.storage.shards import Shard, deal
 from pipelines import resources
-from pipelines.beam_runner import open_pipeline
+from pipelines.beam_runner import open_pipeline, runs_here
 from pipelines.stage import Stage
 from pipelines.steps import ShardStep, Undone, UnlessUndone
 
@@ -53,7 +53,8 @@ class EachShard(beam.PTransform):
 
     def expand(self, shards: beam.PCollection[Shard | Undone]) -> beam.PCollection[Any]:
         work = UnlessUndone(self.work)
-        return shards | (beam.ParDo(_SeveralAtOnce(work, self.at_once)) if self.at_once > 1 else beam.Map(work))
+        each = beam.ParDo(_SeveralAtOnce(work, self.at_once)) if self.at_once > 1 else beam.Map(work)
+        return shards | "Work" >> each  # Beam would name it by the whole config
 
 
 class _SeveralAtOnce(beam.DoFn):
@@ -118,7 +119,9 @@ def run_graph(stages: Sequence[Stage], arguments: Sequence[str]) -> None:
 
 def _connect(pipeline: beam.Pipeline, stages: Sequence[Stage]) -> None:
     shards = pipeline | "Shards" >> DealShards(stages[0].config.shards)
-    for stage in stages:
+    for number, stage in enumerate(stages):
+        if number and not runs_here(pipeline.options):  # else a shard stays with the worker that it first came to
+            shards |= f"Spread for {stage.name}" >> beam.Reshuffle()
         commits = shards | stage.name >> RunStage(stage)
         shards = commits | f"Shards of {stage.name}" >> beam.Map(shard_of)
     shards | "Outages" >> beam.Map(_count_outage)

@@ -118,10 +118,16 @@ def _start(options: RunOptions, *, asks: bool) -> None:
 
 
 def _run(stages: Sequence[Stage], options: RunOptions) -> None:
+    from pipelines.beam_runner import runs_here
+    from pipelines.cluster_jobs import await_earlier_job, with_job_name
     from pipelines.graph import run_graph
 
+    arguments = options.arguments
+    if not runs_here(arguments):
+        arguments = with_job_name(arguments, options.corpus)
+        await_earlier_job(arguments)
     with Watch([_watched(stage) for stage in stages]):
-        run_graph(stages, options.arguments)
+        run_graph(stages, arguments)
 
 
 def _watched(stage: Stage) -> Watched:

@@ -47,8 +47,6 @@ from pipelines.unit_tests import TestKernels
 if TYPE_CHECKING:
     import apache_beam as beam
 
-DEVICE = {"accelerator": "type:nvidia-h100;count:1;install-nvidia-driver"}
-
 
 @dataclass(frozen=True)
 class RolloutStep(ABC):
@@ -229,44 +227,34 @@ class Stage3(Stage):
         import apache_beam as beam
 
         from pipelines.beam_runner import workers_here
-        from pipelines.graph import EachShard
+        from pipelines.graph import EachShard, RunStep, shard_of
 
         config, corpus, workers = self.config, self.corpus, workers_here(shards.pipeline.options)
         together = resources.shards_at_once(config)
         if workers:
             shards |= "Converse" >> EachShard(Converse(config, corpus, workers).run, together)
-            return self._finish(shards, together)
-        on_device = config.verifier.backend in resources.DEVICE_BACKENDS
-        steps = config.sampling.turns * (1 + count_rounds(corpus)) + SamplePlan.of(config).rounds - 1
-        for turn in range(1, steps + 1):
-            shards |= f"Ask {turn}" >> EachShard(AskTeacher(config, corpus).run, together)
-            execute: beam.PTransform = EachShard(Execute(config, corpus).run)
-            if on_device:
-                shards |= f"Compile {turn}" >> EachShard(Compile(config, corpus).run)
-                execute = execute.with_resource_hints(**DEVICE)
-            shards |= f"Execute {turn}" >> execute
-        return self._finish(shards, together)
-
-    def _finish(self, shards: "beam.PCollection[Shard | Undone]", together: int) -> "beam.PCollection[Commit | Undone]":
-        """The rows of candidates, and then what is made of these: unit tests and questions."""
-        import apache_beam as beam
-
-        from pipelines.beam_runner import workers_here
-        from pipelines.graph import RunStep, shard_of
-
-        workers = workers_here(shards.pipeline.options)
-        commits = shards | "Assemble" >> RunStep(Assemble(self.config, self.corpus))
+        else:
+            steps = config.sampling.turns * (1 + count_rounds(corpus)) + SamplePlan.of(config).rounds - 1
+            for turn in range(1, steps + 1):
+                shards |= f"Ask {turn}" >> EachShard(AskTeacher(config, corpus).run, together)
+                if self._on_device():
+                    shards |= f"Compile {turn}" >> EachShard(Compile(config, corpus).run)
+                shards |= f"Execute {turn}" >> self._hinted(EachShard(Execute(config, corpus).run))
+        commits = shards | "Assemble" >> RunStep(Assemble(config, corpus))
         for step in self._steps(workers or 1)[1:]:
-            name = type(step).__name__
-            run: beam.PTransform = RunStep(step, together)
-            if (
-                isinstance(step, TestKernels)
-                and self.config.verifier.backend in resources.DEVICE_BACKENDS
-                and not workers
-            ):
-                run = run.with_resource_hints(**DEVICE)
-            commits = commits | f"Before {name}" >> beam.Map(shard_of) | name >> run
+            name, run = type(step).__name__, RunStep(step, together)
+            executes = isinstance(step, TestKernels) and not workers
+            commits |= f"Before {name}" >> beam.Map(shard_of)
+            commits |= name >> (self._hinted(run) if executes else run)
         return commits
+
+    def _on_device(self) -> bool:
+        return self.config.verifier.backend in resources.DEVICE_BACKENDS
+
+    def _hinted(self, run: "beam.PTransform") -> "beam.PTransform":
+        """A step that runs kernels, for workers that have what the config says."""
+        hint = self.config.cluster.accelerator if self._on_device() else ""
+        return run.with_resource_hints(accelerator=hint) if hint else run
 
     def _steps(self, workers: int = 1) -> list[ShardStep]:
         """Those that write rows, in their order."""
