@@ -9,6 +9,11 @@ class KeepBy(StrEnum):
     SPEED = "speed"  # the fastest, of those that were measured on a device
 
 
+class OnOutage(StrEnum):
+    MASK = "mask"  # no reward, in the trainer's own way: it is out of its group's mean
+    RAISE = "raise"  # an error that ends the training
+
+
 @dataclass(frozen=True)
 class SamplingConfig:
     """What becomes of verified candidates.
@@ -78,15 +83,20 @@ class RewardsConfig:
 
     Attributes:
         policy: what is refused of what was found, in place of `verifier.policy`; see docs/policies.md.
-        at_once: answers that are judged at a time; 0 takes one for every two cores.
+        at_once: answers that are judged at a time; 0 takes one for every two cores, or 64 with a service.
         seconds: time that one answer may take; then it has no reward. The limits of `verifier` are reached before.
         batch_seconds: time that all answers of one call may take, those included that wait.
+        service: address of a service that judges (`musadata serve`), in place of this process; the environment variable
+            MUSADATA_SERVICE goes before it.
+        outage: what an answer gives that the machine, or the service, keeps from a verdict.
     """
 
     policy: str = "paper"
     at_once: int = 0
     seconds: float = 300.0
     batch_seconds: float = 1800.0
+    service: str = ""
+    outage: OnOutage = OnOutage.MASK
 
 
 @dataclass(frozen=True)

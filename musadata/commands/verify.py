@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--candidate", required=True, type=Path, help="Python file with ModelNew, or a model's reply")
     parser.add_argument("--json", action="store_true", help="print the whole verdict as JSON")
-    _add_common(parser)
+    add_common(parser)
 
 
 def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,10 +48,10 @@ def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
         help="candidates that are compiled and executed at the same time; one per core, but 16 per device at the most",
     )
     parser.add_argument("--devices", default="", help="CUDA devices to use, as in 0,1; all if left out")
-    _add_common(parser)
+    add_common(parser)
 
 
-def _add_common(parser: argparse.ArgumentParser) -> None:
+def add_common(parser: argparse.ArgumentParser) -> None:
     names = [kind.value for kind in BackendType]
     parser.add_argument(
         "--policy", default="paper", help=f"{', '.join(NAMES)}, or a YAML file; see `musadata policies`"
@@ -67,7 +67,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=VerifierConfig.seconds, help="CPU time a candidate may take")
 
 
-def _config(arguments: argparse.Namespace) -> VerifierConfig:
+def config_of(arguments: argparse.Namespace) -> VerifierConfig:
     """What the options ask for.
 
     Raises:
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Judge one candidate: 0 accepted, 1 rejected, 2 the verifier could not say."""
     reference = _read_reference(arguments.reference)
     candidate = _read(arguments.candidate, MAX_CHARACTERS * _MOST_BYTES_PER_CHARACTER)
-    config = _config(arguments)
+    config = config_of(arguments)
     start_ahead()  # torch is imported while this process gets ready
     from musadata.verifier import Verifier
 
@@ -177,7 +177,7 @@ def _facts(verdict: Verdict) -> Iterator[str]:
 
 def run_batch(arguments: argparse.Namespace) -> int:
     """Judge every row of a Parquet file; the output has the same rows, in order, with a column `verdict`."""
-    config = _config(arguments)
+    config = config_of(arguments)
     from musadata.verifier.backend_choice import open_backend
     from musadata.verifier.backends.cuda.cuda_backend import visible_devices
     from musadata.verifier.batch import Batch, judge_batch, parse_devices

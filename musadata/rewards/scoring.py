@@ -18,12 +18,17 @@ from musadata.config import SamplingConfig, VerifierConfig
 from musadata.corpus.views import shape_sets_of, task_of
 from musadata.errors import MusadataError, Outage, short_trace
 from musadata.records import InputSpec, Task, Verdict
-from musadata.training_config import RewardsConfig
+from musadata.sandbox import Cancellation
+from musadata.serving.client import RemoteVerifier
+from musadata.training_config import OnOutage, RewardsConfig
 from musadata.verifier import Verifier
 from musadata.verifier.reward import RewardParts, reward_parts
 
+SERVICE = "MUSADATA_SERVICE"  # the environment variable with the address of a service
+_REQUESTS_AT_ONCE = 64  # to a service
 _TRIES = 2  # of an answer, each with a verifier that was opened anew after trouble
 _LOOK_SECONDS = 0.5  # how often answers that have begun are looked at
+_GRACE_SECONDS = 30.0  # in which cancelled work must end, or its verifier is closed
 
 
 @dataclass(frozen=True)
@@ -49,17 +54,17 @@ class Score:
 
 @dataclass
 class _Work:
-    """An answer that is to be judged. `begun`: when its turn came; `is_late`: nobody waits for it any more."""
+    """An answer that is to be judged. `begun`: when its turn came; `waiting`: whether somebody still waits for it."""
 
     task: Task
     shape_sets: Sequence[Sequence[InputSpec]]
     answer: str
     begun: float | None = None
-    is_late: threading.Event = field(default_factory=threading.Event)
+    waiting: Cancellation = field(default_factory=Cancellation)
 
 
 class RewardFunction:
-    """Scores answers from as many threads as you like; opens a verifier for the first one.
+    """Scores answers from as many threads as you like; opens a verifier, or connects to a service, for the first one.
 
     Close it, or use it as a context manager.
     """
@@ -71,10 +76,12 @@ class RewardFunction:
         limits: RewardsConfig = RewardsConfig(),  # noqa: B008
     ):
         self._config, self._sampling, self._limits = replace(verifier, policy=limits.policy), sampling, limits
-        at_once = limits.at_once or max(1, len(os.sched_getaffinity(0)) // 2)
+        self._service = os.environ.get(SERVICE, "") or limits.service
+        here = max(1, len(os.sched_getaffinity(0)) // 2)
+        at_once = limits.at_once or (_REQUESTS_AT_ONCE if self._service else here)
         self._threads = ThreadPoolExecutor(at_once, "reward")
         self._lock = threading.Lock()
-        self._verifier: Verifier | None = None
+        self._verifier: Verifier | RemoteVerifier | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -91,11 +98,16 @@ class RewardFunction:
         """The score of each answer against its ground truth, in order; equal ones are judged once.
 
         Raises:
-            MusadataError: a ground truth is none, or the verifier's backend is not there.
+            MusadataError: a ground truth is none, the verifier's backend is not there, or the service refuses.
+            Outage: the machine kept an answer from a verdict, and `rewards.outage` says `raise`.
         """
         keys = [(_text(answer), truth_of(truth)) for answer, truth in zip(answers, truths, strict=True)]
         works = {key: _Work(*_read_truth(key[1]), key[0]) for key in keys}
         scores = self._judge_all(works)
+        if self._limits.outage is OnOutage.RAISE:
+            for score in scores.values():
+                if score.verdict is None:
+                    raise Outage(score.why, where="reward", remedy="see to the service or the machine, and go on")
         return [scores[key] for key in keys]
 
     def _judge_all(self, works: dict[tuple[str, str], _Work]) -> dict[tuple[str, str], Score]:
@@ -112,7 +124,7 @@ class RewardFunction:
                     scores[key] = self._give_up(works[key], one)
         finally:
             for one, key in waiting.items():  # there is no verifier
-                works[key].is_late.set()
+                works[key].waiting.cancel()
                 one.cancel()
         return scores
 
@@ -121,28 +133,37 @@ class RewardFunction:
         return now > end or (work.begun is not None and now > work.begun + self._limits.seconds)
 
     def _give_up(self, work: _Work, future: "Future[Score]") -> Score:
-        """No score; if the work has begun, the verifier is closed under it, so that its thread is free again."""
-        work.is_late.set()
+        """No score; if the work has begun, its call of the sandbox ends. Others go on."""
+        work.waiting.cancel()
         if not future.cancel():
-            self._discard(self._verifier)
+            timer = threading.Timer(_GRACE_SECONDS, self._end, (future, self._verifier))
+            timer.daemon = True
+            timer.start()
         return Score(None, why="took longer than it may")
+
+    def _end(self, future: "Future[Score]", verifier: Verifier | RemoteVerifier | None) -> None:
+        """Close a verifier in which cancelled work does not end, so that its thread is free again."""
+        if not future.done():
+            self._discard(verifier)
 
     def _judge(self, work: _Work) -> Score:
         work.begun, why = time.monotonic(), ""
-        for _ in range(_TRIES):
-            if work.is_late.is_set():
-                break
-            verifier = None
-            try:
-                verifier = self._open()
-                return self._score(verifier.verify(work.task, work.answer, work.shape_sets))
-            except Outage as outage:  # says nothing about the answer
-                why = str(outage)
-            except MusadataError:
-                raise
-            except Exception as error:  # neither does a mistake of ours
-                why = short_trace(error)
-            self._discard(verifier)
+        with work.waiting.applies():
+            for _ in range(_TRIES):
+                verifier = None
+                try:
+                    work.waiting.check()
+                    verifier = self._open()
+                    return self._score(verifier.verify(work.task, work.answer, work.shape_sets))
+                except Outage as outage:  # says nothing about the answer
+                    why = str(outage)
+                    if work.waiting.is_cancelled:
+                        break
+                except MusadataError:
+                    raise
+                except Exception as error:  # neither does a mistake of ours
+                    why = short_trace(error)
+                self._discard(verifier)
         return Score(None, why=why)
 
     def _score(self, verdict: Verdict) -> Score:
@@ -151,13 +172,18 @@ class RewardFunction:
         parts = reward_parts(verdict.error_class, verdict.test_share, verdict.speedup, self._sampling)
         return Score(parts.total, parts, verdict)
 
-    def _open(self) -> Verifier:
+    def _open(self) -> Verifier | RemoteVerifier:
         with self._lock:
             if self._verifier is None:
-                self._verifier = Verifier(self._config, reads_many=True).__enter__()
+                self._verifier = self._make().__enter__()
             return self._verifier
 
-    def _discard(self, verifier: Verifier | None) -> None:
+    def _make(self) -> Verifier | RemoteVerifier:
+        if self._service:
+            return RemoteVerifier(self._service, self._limits.policy, self._limits.seconds)
+        return Verifier(self._config, reads_many=True)
+
+    def _discard(self, verifier: Verifier | RemoteVerifier | None) -> None:
         """Close a verifier without waiting for it; the next answer opens another."""
         with self._lock:
             if verifier is None or verifier is not self._verifier:

@@ -11,6 +11,7 @@ It sees system folders, Python, the project and `readable=`, all read-only; no h
 Statuses: ok, error, timeout, memory, crash, output. `MUSADATA_SANDBOX=plain` switches namespaces off.
 """
 
+from musadata.sandbox.cancellation import Cancellation, current_cancellation
 from musadata.sandbox.child import ask
 from musadata.sandbox.client import Sandbox, allow_plain, start_ahead
 from musadata.sandbox.conversation import Conversation
@@ -20,6 +21,7 @@ from musadata.sandbox.wire import Descriptor
 
 __all__ = [
     "Caller",
+    "Cancellation",
     "Conversation",
     "Descriptor",
     "Limits",
@@ -28,5 +30,6 @@ __all__ = [
     "Sandbox",
     "allow_plain",
     "ask",
+    "current_cancellation",
     "start_ahead",
 ]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from musadata.errors import Cancelled, MusadataError, Outage
+from musadata.sandbox.cancellation import current_cancellation
 from musadata.sandbox.conversation import GRACE_SECONDS, Conversation, Serve, converse
 from musadata.sandbox.forked import ForkedProcess, has_process_descriptors
 from musadata.sandbox.limits import Limits, Outcome
@@ -269,19 +270,24 @@ class Sandbox:
         taken back, so its caller tries again.
 
         Raises:
-            Cancelled: the sandbox was closed during the call.
+            Cancelled: the sandbox was closed during the call, or this thread's work is cancelled.
             Outage: the machine failed, which says nothing about the call.
             MusadataError: the sandbox cannot be set up.
         """
         limits = limits or self._limits
         conversation = serve if isinstance(serve, Conversation) else Conversation(serve)
         closed, confirmed = self._closed, serve is not None
+        cancellation = current_cancellation()
         cause = ""
         for attempt, pause in enumerate(_PAUSE_SECONDS):
             with self._turns.take(alone=attempt > 0):
                 time.sleep(pause)
                 try:
+                    if cancellation is not None:
+                        cancellation.check()
                     outcome = self._try(function, list(arguments), limits, dict(files or {}), conversation)
+                    if cancellation is not None:
+                        cancellation.check()
                 except _Lost as error:
                     cause = str(error)
                     if self._closed != closed:

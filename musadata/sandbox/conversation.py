@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from musadata.errors import Outage
+from musadata.sandbox.cancellation import current_cancellation
 from musadata.sandbox.wire import WireError, receive_attachments, send_frame, split_bytes
 
 GRACE_SECONDS = 30.0
@@ -34,16 +35,19 @@ def converse(
     channel: socket.socket, control: socket.socket, serve: Conversation, max_blobs: int
 ) -> tuple[dict[str, Any], bool]:
     """Answer the call's questions until its result, its end, or its guard's report is there: the result, and whether
-    the call has missed its deadline."""
+    the call has missed its deadline or is cancelled."""
+    cancellation = current_cancellation()
     with selectors.DefaultSelector() as selector:
         selector.register(channel, selectors.EVENT_READ)
         selector.register(control, selectors.EVENT_READ)
+        if cancellation is not None:
+            selector.register(cancellation, selectors.EVENT_READ)
         while True:
             longest = control.gettimeout() or GRACE_SECONDS
             deadline = serve.deadline()
             left = longest if deadline is None else max(0.0, deadline - time.monotonic())
             ready = {key.fileobj for key, _ in selector.select(min(longest, left))}
-            if not ready and left < longest:
+            if cancellation in ready or (not ready and left < longest):
                 return {}, True
             if not ready:
                 raise WireError("the guard does not answer")

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -25,29 +25,16 @@ import pyarrow.parquet as pq
 
 from musadata.config import VerifierConfig
 from musadata.errors import MusadataError, Outage
-from musadata.records import InputSpec, Task, Verdict
-from musadata.rows import content_id, plain, restore
+from musadata.records import Verdict
+from musadata.rows import plain, restore
 from musadata.schema import arrow_schema
 from musadata.storage.journal import Journal
-from musadata.verifier.backend_choice import open_backend
-from musadata.verifier.compilation.build_cache import hash_of
 from musadata.verifier.policies import apply_policy, load_policy
-from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.shared_interpreter import shared_interpreter
-from musadata.verifier.task_from_reference import LoneReference, given_task
-from musadata.verifier.verifier import Verifier, own_version
+from musadata.verifier.submission import Submission, SubmissionJudge, identify_judging, key_of
+from musadata.verifier.verifier import Verifier
 
 _PROGRESS_SECONDS = 5.0
-
-
-@dataclass(frozen=True)
-class _Row:
-    """What a row's verdict depends on; None where the row lacks it. `inputs`, `measure`: as they stand in the file."""
-
-    reference: str | None
-    source: str | None
-    inputs: Any
-    measure: Any = None
 
 
 @dataclass(frozen=True)
@@ -70,10 +57,8 @@ def judge_batch(batch: Batch, say: Callable[[str], None] = lambda text: print(te
     """
     table, rows = _read(batch.candidates)
     _require_file(batch.output)
-    identity = _identity(batch)
-    policy = load_policy(batch.config.policy)
-    judged = replace(batch.config, policy="")  # facts do not depend on it
-    keys = [content_id("verdict", identity, judged, row) for row in rows]
+    identity, policy = identify_judging(batch.config), load_policy(batch.config.policy)
+    keys = [key_of(identity, row) for row in rows]
     with Journal(batch.output.with_name(batch.output.name + ".journal"), "verdicts") as journal:
         missing = {key: row for key, row in zip(keys, rows, strict=True) if key not in journal}
         known = sum(key in journal for key in keys)
@@ -102,20 +87,7 @@ def _require_file(output: Path) -> None:
         raise MusadataError("is a folder", where=str(output), remedy="name the Parquet file to write")
 
 
-def _identity(batch: Batch) -> list[str]:
-    """Everything but rows and config that a verdict depends on."""
-    backend = open_backend(batch.config)
-    return [
-        own_version(),
-        hash_of(Path(__file__).parent),
-        backend.name,
-        backend.device,
-        backend.driver,
-        backend.toolchain,
-    ]
-
-
-def _read(path: Path) -> tuple[pa.Table, list[_Row]]:
+def _read(path: Path) -> tuple[pa.Table, list[Submission]]:
     """The table, and of each row what its verdict depends on."""
     if not path.exists():
         raise MusadataError("does not exist", where=str(path), remedy="name a Parquet file")
@@ -132,7 +104,7 @@ def _read(path: Path) -> tuple[pa.Table, list[_Row]]:
     wanted = [name for name in ("reference", "source", "candidate", "inputs", "measure") if name in names]
     rows = table.select(wanted).to_pylist()
     return table, [
-        _Row(
+        Submission(
             _text(row["reference"]),
             _text(row.get("source") if row.get("source") is not None else row.get("candidate")),
             row.get("inputs"),
@@ -179,11 +151,11 @@ class _Progress:
             self._say(f"{done} of {self._total} judged in {now - self._start:.0f} s: {counts}")
 
 
-def _judge_here(batch: Batch, rows: dict[str, _Row]) -> Iterator[tuple[str, Verdict | Outage]]:
+def _judge_here(batch: Batch, rows: dict[str, Submission]) -> Iterator[tuple[str, Verdict | Outage]]:
     """Keys and verdicts as they come, by threads of this process: one device needs no other."""
     opened = Verifier(batch.config, reads_many=True)
     with shared_interpreter(), opened as verifier, ThreadPoolExecutor(batch.at_once) as pool:
-        judge = _Judge(verifier)
+        judge = SubmissionJudge(verifier)
         keys = {pool.submit(judge.judge, row): key for key, row in rows.items()}
         try:
             for done in as_completed(keys):
@@ -193,7 +165,7 @@ def _judge_here(batch: Batch, rows: dict[str, _Row]) -> Iterator[tuple[str, Verd
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _judge_on(batch: Batch, rows: dict[str, _Row]) -> Iterator[tuple[str, Verdict | Outage]]:
+def _judge_on(batch: Batch, rows: dict[str, Submission]) -> Iterator[tuple[str, Verdict | Outage]]:
     """The same by a process for each of the batch's devices."""
     context = multiprocessing.get_context("spawn")
     questions: Any = context.Queue()
@@ -246,8 +218,8 @@ def _work(config: VerifierConfig, threads: int, device: str, questions: Any, ans
     os.environ["CUDA_VISIBLE_DEVICES"] = device
     try:
         with shared_interpreter(), Verifier(config, reads_many=True) as verifier:
-            judge = _Judge(verifier)
-            workers = [threading.Thread(target=judge.serve, args=(questions, answers)) for _ in range(threads)]
+            judge = SubmissionJudge(verifier)
+            workers = [threading.Thread(target=_serve, args=(judge, questions, answers)) for _ in range(threads)]
             for worker in workers:
                 worker.start()
             for worker in workers:
@@ -256,64 +228,14 @@ def _work(config: VerifierConfig, threads: int, device: str, questions: Any, ans
         answers.put(("", str(error)))
 
 
-class _Judge:
-    """A verifier and the references that it has read."""
-
-    def __init__(self, verifier: Verifier):
-        self._verifier = verifier
-        self._read_before: dict[str, LoneReference | MusadataError] = {}
-        self._locks: dict[str, threading.Lock] = {}
-        self._lock = threading.Lock()
-
-    def serve(self, questions: Any, answers: Any) -> None:
-        """One thread's work."""
-        while (item := questions.get()) is not None:
-            key, row = item
-            try:
-                answers.put((key, self.judge(row)))
-            except Outage as outage:
-                answers.put((key, outage))
-
-    def judge(self, row: _Row) -> Verdict:
-        reference, source = row.reference, row.source
-        if reference is None or source is None:
-            lacking = "candidate" if reference is not None else "reference"
-            return self._verifier.give_up(rules.ROW_INCOMPLETE.worded(f"The row holds no {lacking}."))
-        self._verifier.compile_speculatively(source)
+def _serve(judge: SubmissionJudge, questions: Any, answers: Any) -> None:
+    """One thread's work."""
+    while (item := questions.get()) is not None:
+        key, row = item
         try:
-            given = _given(reference, row) if row.inputs else self._read(reference)
-        except Outage:
-            raise
-        except MusadataError as error:
-            return self._verifier.give_up(rules.REFERENCE_FAILS.worded(str(error)))
-        except (TypeError, ValueError, KeyError) as error:
-            message = f"The row's inputs cannot be read: {error}"[:300]
-            return self._verifier.give_up(rules.ROW_INCOMPLETE.worded(message))
-        if isinstance(given, Task):
-            return self._verifier.verify(given, source)
-        return self._verifier.verify_lone(given, source)
-
-    def _read(self, reference: str) -> LoneReference:
-        with self._lock:
-            lock = self._locks.setdefault(reference, threading.Lock())
-        with lock:
-            if reference not in self._read_before:
-                try:
-                    self._read_before[reference] = self._verifier.read_reference(reference)
-                except Outage:
-                    raise
-                except MusadataError as error:
-                    self._read_before[reference] = error
-        found = self._read_before[reference]
-        if isinstance(found, MusadataError):
-            raise found
-        return found
-
-
-def _given(reference: str, row: _Row) -> Task:
-    """The task of a row that says what its inputs are."""
-    measure = tuple(restore(InputSpec, spec) for spec in row.measure or ())
-    return replace(given_task(reference, row.inputs), measure=measure)
+            answers.put((key, judge.judge(row)))
+        except Outage as outage:
+            answers.put((key, outage))
 
 
 def parse_devices(text: str) -> tuple[str, ...]:

@@ -8,10 +8,11 @@ import time
 import pytest
 
 from musadata.config import SamplingConfig
-from musadata.errors import Cancelled, MusadataError, Outage
+from musadata.errors import MusadataError, Outage
 from musadata.records import ErrorClass, Verdict, VerifyStage
 from musadata.rewards import RewardFunction, scoring
 from musadata.rows import plain
+from musadata.sandbox import current_cancellation
 from musadata.training_config import RewardsConfig
 
 RIGHT = Verdict(
@@ -108,28 +109,34 @@ def test_a_passing_outage_costs_no_reward(play, truth):
     assert score.reward == -1.0
 
 
-def test_an_answer_that_takes_too_long_has_no_reward_and_holds_up_no_other(play, truth):
-    def says(answer, verifier):
-        if answer == "slow":
-            assert verifier.closed.wait(20)
-            return Cancelled("was closed during a call")
-        return WRONG
+def wait_until_cancelled():
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        current_cancellation().check()
+        time.sleep(0.01)
+    raise AssertionError("nobody cancelled the work")
 
-    function = play(says, at_once=1, seconds=0.2)
+
+def test_an_answer_that_takes_too_long_has_no_reward_and_holds_up_no_other(play, truth):
+    function = play(lambda answer, _: wait_until_cancelled() if answer == "slow" else WRONG, at_once=1, seconds=0.2)
     started = time.monotonic()
     scores = function.score(["slow", "quick"], [truth, truth])
     assert [score.reward for score in scores] == [None, -1.0]
     assert "longer than it may" in scores[0].why
     assert function.score(["quick"], [truth])[0].reward == -1.0
     assert time.monotonic() - started < 10
+    assert not play.opened[0].closed.is_set()  # others are judged in it
+
+
+def test_a_verifier_in_which_cancelled_work_does_not_end_is_closed(play, truth, monkeypatch):
+    monkeypatch.setattr(scoring, "_GRACE_SECONDS", 0.1)
+    function = play(lambda _, verifier: verifier.closed.wait(20) and WRONG, at_once=1, seconds=0.2)
+    assert function.score(["slow"], [truth])[0].reward is None
+    assert play.opened[0].closed.wait(5)
 
 
 def test_a_batch_ends_in_its_time_and_what_had_no_turn_has_no_reward(play, truth):
-    def says(answer, verifier):
-        verifier.closed.wait(20)
-        return Cancelled("was closed during a call")
-
-    function = play(says, batch_seconds=0.3)
+    function = play(lambda *_: wait_until_cancelled(), batch_seconds=0.3)
     started = time.monotonic()
     scores = function.score([f"answer {number}" for number in range(50)], [truth] * 50)
     assert {score.reward for score in scores} == {None}

@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from musadata.errors import MusadataError
-from musadata.sandbox import Conversation, Descriptor, Limits, Sandbox, client, server, start_ahead
+from musadata.errors import Cancelled, MusadataError
+from musadata.sandbox import Cancellation, Conversation, Descriptor, Limits, Sandbox, client, server, start_ahead
 from tests.sandbox.conftest import SMALL
 
 # What runs into another limit must get there on a slow, busy machine too.
@@ -349,3 +349,29 @@ def test_a_trial_of_the_jail_whose_server_has_ended_is_silent(monkeypatch):
         os._exit(1)
     os.close(writer)
     assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_cancelled_work_ends_alone(sandbox):
+    work = Cancellation()
+
+    def cancelled():
+        with work.applies():
+            return sandbox.call("hostile_calls:sleep", limits=PATIENT)
+
+    def answer_late(question):
+        time.sleep(1)
+        return {"number": 10, "data": b"bytes"}
+
+    with ThreadPoolExecutor(2) as pool:
+        other = pool.submit(sandbox.call, "hostile_calls:ask_twice", serve=answer_late)
+        ended = pool.submit(cancelled)
+        time.sleep(0.5)
+        work.cancel()
+        started = time.monotonic()
+        with pytest.raises(Cancelled):
+            ended.result()
+        assert time.monotonic() - started < SLACK
+        assert other.result().value == [10, "bytes"]
+    with pytest.raises(Cancelled), work.applies():
+        sandbox.call("hostile_calls:echo", 1)
+    assert sandbox.call("hostile_calls:echo", 1).ok

@@ -9,7 +9,8 @@ from musadata.config import BackendType, VerifierConfig
 from musadata.errors import MusadataError
 from musadata.records import ErrorClass, InputSpec
 from musadata.rows import plain
-from musadata.verifier.batch import Batch, _given, _Row, judge_batch, parse_devices
+from musadata.verifier.batch import Batch, judge_batch, parse_devices
+from musadata.verifier.submission import Submission, _given
 
 CONFIG = VerifierConfig(backend=BackendType.EMULATED, seconds=20.0)
 
@@ -109,6 +110,6 @@ def test_a_candidate_in_the_place_of_the_reference_is_told_so(tmp_path, capsys):
 
 def test_a_row_that_says_its_measure_size_is_measured_there(relu_reference):
     small, large = (InputSpec("x", "normal", "float32", shape) for shape in ((7, 9), (700, 900)))
-    task = _given(relu_reference, _Row(relu_reference, "", [plain(small)], [plain(large)]))
+    task = _given(relu_reference, Submission(relu_reference, "", [plain(small)], [plain(large)]))
     assert (task.inputs, task.measure) == ((small,), (large,))
-    assert _given(relu_reference, _Row(relu_reference, "", [plain(small)])).measure == ()
+    assert _given(relu_reference, Submission(relu_reference, "", [plain(small)])).measure == ()
