@@ -58,7 +58,7 @@ def run_call(function: str, arguments: list[Any], channel: socket.socket) -> NoR
             result = {"result": {"value": resolve(function)(*arguments)}}
             json.dumps(result)
         except BaseException as error:  # also SystemExit and KeyboardInterrupt: whatever the foreign code raised
-            result = {"result": describe_error(error)}
+            result = {"result": describe_error(error) | {"environment": is_of_environment(error)}}
         _flush()
         send_frame(channel, result)
     except MemoryError:
@@ -74,6 +74,14 @@ def _flush() -> None:
             stream.flush()
         except Exception:  # foreign code may have closed or replaced it
             continue
+
+
+def is_of_environment(error: BaseException) -> bool:
+    """Whether something that our own code imports is missing or broken: no foreign code had a part in it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    installed = (sys.prefix, sys.base_prefix, _PROJECT, "<frozen ")
+    importing = isinstance(error, ImportError) or any(frame.name == "<module>" for frame in frames)
+    return importing and all(frame.filename.startswith(installed) for frame in frames)
 
 
 def describe_error(error: BaseException) -> dict[str, str]:

@@ -344,7 +344,13 @@ class Sandbox:
             raise _Lost(f"could not carry out a call ({report['output']})")
         if report["how"] == "killed":
             raise _Lost("a process of a call was killed from outside")
+        if result.get("environment") is True and serve.serve is None:  # whom nothing hostile answers
+            what = f"cannot import what it needs ({result.get('error_type')}: {result.get('message')})"
+            raise Outage(what[:500], where=function, remedy=_REINSTALL)
         return _outcome(report, result, left)
+
+
+_REINSTALL = "mend this Python's packages, as with pip install --constraint constraints.txt, and run it again"
 
 
 def _outage(cause: str) -> Outage:

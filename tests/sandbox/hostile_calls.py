@@ -259,3 +259,9 @@ def ask_and_then_hang():
     ask({"number": 1})
     while True:
         time.sleep(0.01)
+
+
+def import_what_is_missing(foreign):
+    if foreign:
+        exec(compile("import no_such_package", "<reference>", "exec"), {})
+    import musadata.no_such_package  # noqa: F401

@@ -100,3 +100,15 @@ def test_without_namespaces_foreign_code_is_not_run_unless_the_user_says_so(monk
     allow_plain()
     with Sandbox(preload=()) as sandbox:
         assert sandbox.call("hostile_calls:echo", 1).value == 1
+
+
+@pytest.mark.parametrize("call", [("musadata.no_such_module:call",), ("hostile_calls:import_what_is_missing", False)])
+def test_a_package_that_our_own_code_lacks_is_an_outage(sandbox, call):
+    with pytest.raises(Outage, match=r"cannot import what it needs .*no_such"):
+        sandbox.call(*call)
+
+
+def test_a_package_that_foreign_code_lacks_is_its_own_failure_and_so_is_whatever_a_served_call_lacks(sandbox):
+    assert sandbox.call("hostile_calls:import_what_is_missing", True).error_type == "ModuleNotFoundError"
+    served = sandbox.call("hostile_calls:import_what_is_missing", False, serve=lambda question: {})
+    assert served.error_type == "ModuleNotFoundError"

@@ -36,6 +36,7 @@ from musadata.compiler.capturing.written_parts import read_written_parts
 from musadata.compiler.ir.lowering_errors import Unsupported
 from musadata.records import InputSpec
 from musadata.rows import restore
+from musadata.sandbox.child import is_of_environment
 from musadata.tasks.reference_loading import build_model, load_reference
 from musadata.tracing.inputs import draw
 
@@ -58,6 +59,8 @@ def explained(find_graph: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     except Unsupported as reason:
         return {"unsupported": str(reason)}
     except Exception as error:  # a decomposition or a fake kernel may raise anything; the task is then out of reach
+        if is_of_environment(error):
+            raise
         return {"unsupported": f"tracing failed: {type(error).__name__}", "detail": str(error)[:500]}
 
 
