@@ -41,7 +41,8 @@ from musadata.teacher.chat import body_of
 from musadata.teacher.openai import OpenAITeacher
 from musadata.teacher.prompts import render_reasoning
 from musadata.teacher.protocol import Conversation, Request, RequestFailed, RequestKind
-from pipelines import resources
+from pipelines import journals
+from pipelines.limits import requests_at_once
 from pipelines.steps import concurrently
 from tests.teacher.faulty_server import FATAL, FAULTS, VARIANTS
 from tests.tracing.examples import example, traces_of
@@ -93,12 +94,12 @@ def ask_all(
     config = teacher_config(url, **more)
     with (
         Journal(folder, "answers") as answers,
-        Journal(folder, resources.FAILURES) as failures,
+        Journal(folder, journals.FAILURES) as failures,
         Journal(folder, "usage") as usage,
         OpenAITeacher(config, limits) as teacher,
     ):
         cache = RequestCache(answers, answers, "", "", failures, usage)
-        at_once = resources.requests_at_once(Config(sources=(), teacher=config))
+        at_once = requests_at_once(Config(sources=(), teacher=config))
         if in_threads:
             ask = cache.ask_teacher(teacher)
             return list(concurrently(lambda one: hold(_outcome(one), ask), requests, at_once))
@@ -285,7 +286,7 @@ def measure_faults(count: int) -> tuple[list[Row], dict[str, Any]]:
         with server("--fault", *MIXED, *VARIANTS, "--share", "0.1") as url:
             texts = ask_all(url, requests, folder, limits, timeout_seconds=1.5)
         failed = sum(text.startswith("failed") for text in texts)
-        with Journal(folder, resources.FAILURES) as failures:
+        with Journal(folder, journals.FAILURES) as failures:
             failures.clear()
         with server() as url:
             mended = ask_all(url, requests, folder, limits)

@@ -56,9 +56,10 @@ from musadata.teacher.prompts import (
 )
 from musadata.teacher.protocol import Answer, CannotAnswer, Request
 from musadata.verifier.extract import extract
-from pipelines import resources, stage2
+from pipelines import lifetime, resources, stage2
+from pipelines.assembly import Assemble
+from pipelines.rollout_steps import Converse
 from pipelines.stage2 import Annotate
-from pipelines.stage3 import Assemble, Converse
 from pipelines.steps import ShardStep
 
 STAGES = "stage1", "stage2", "stage3"
@@ -330,7 +331,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=1)
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
-    resources.collect_rarely()  # as workers do
+    lifetime.collect_rarely()  # as workers do
     recorded = Recorded(arguments.corpus)
     measure(recorded, ROWS_PER_SHARD, arguments.samples)  # imports, and what is computed once a process
     costs = measure(recorded, arguments.tasks, arguments.samples)

@@ -26,7 +26,7 @@ from musadata.storage.commits import Commit, require_commit
 from musadata.storage.shards import Shard, read_shard
 from musadata.teacher.protocol import REQUEST_FAILED, CannotAnswer, RequestFailed
 from musadata.training_rows import RetryRow
-from pipelines import resources
+from pipelines import journals, resources
 from pipelines.retries import count_rounds, fill_buffer, replay
 from pipelines.steps import (
     ShardStep,
@@ -67,7 +67,7 @@ class Assemble(ShardStep):
         return [require_commit(self.corpus, stage, shard) for stage in ("stage1", "stage2")]
 
     def process(self, shard: Shard, out: Writers) -> None:
-        with resources.request_cache(self.config, self.corpus, self.stage) as cache:
+        with journals.request_cache(self.config, self.corpus, self.stage) as cache:
             self._process(shard, cache, out)
 
     def _process(self, shard: Shard, cache: RequestCache, out: Writers) -> None:

@@ -19,7 +19,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import Environment, SubprocessSDKEnvironment
 
 from musadata.errors import MusadataError
-from pipelines.resources import WORKERS
+from pipelines.limits import WORKERS
 from pipelines.worker import local_workers
 
 _RUNNERS = ("DirectRunner", "FlinkRunner", "PortableRunner", "DataflowRunner")

@@ -8,7 +8,7 @@ from musadata.config import Config
 from musadata.sampling.conversing import hold, hold_all
 from musadata.sampling.request_cache import RequestCache
 from musadata.teacher.protocol import Conversation, Result, SubmittingTeacher
-from pipelines import resources
+from pipelines import limits, resources
 from pipelines.steps import concurrently
 
 Item = TypeVar("Item")
@@ -27,7 +27,7 @@ def converse(
     They are begun in the pool, if there is one. They are held in this thread if the teacher takes requests without
     holding it, else in one for each.
     """
-    teacher, at_once = resources.teacher(config, corpus), resources.requests_at_once(config)
+    teacher, at_once = resources.teacher(config, corpus), limits.requests_at_once(config)
     if isinstance(teacher, SubmittingTeacher) and teacher.submits:
         return hold_all(begin, items, cache.ask_later(teacher), at_once, pool)
     ask = cache.ask_teacher(teacher)
@@ -35,4 +35,4 @@ def converse(
     def converse_about(item: Item) -> Result:
         return hold(pool.submit(begin, item).result() if pool else begin(item), ask)
 
-    return concurrently(converse_about, items, at_once, resources.asking_threads(at_once))
+    return concurrently(converse_about, items, at_once, limits.asking_threads(at_once))

@@ -15,7 +15,7 @@ from musadata.teacher import ledger
 from musadata.teacher.prompts import STEPS, render_generation, render_reasoning
 from musadata.tracing.task import trace_task
 from musadata.training_rows import ChatMessage
-from pipelines import resources
+from pipelines import journals, limits, resources
 from pipelines.steps import task_limit
 
 MOST_EXAMPLES = 24  # tasks whose prompts are rendered
@@ -51,7 +51,7 @@ def print_estimates(config: Config, corpus: str, stages: list[str]) -> None:
         MusadataError: stage 1 is not done, so there are no tasks to ask about.
     """
     open_corpus(corpus, "stage1", shards=config.shards)
-    if not resources.is_remote(config.teacher):
+    if not limits.is_remote(config.teacher):
         print("the teacher is not behind a server: nothing would be asked or paid")
         return
     estimates = [estimate(config, corpus, stage) for stage in stages]
@@ -98,7 +98,7 @@ def _completion(config: Config, corpus: str, stage: str) -> tuple[float, bool]:
     total = ledger.Total()
     if not is_folder(join(corpus, "_journal", stage)):
         return float(config.teacher.max_tokens), False
-    for expense in ledger.expenses([resources.journal(corpus, stage, ledger.NAME)]):
+    for expense in ledger.expenses([journals.journal(corpus, stage, ledger.NAME)]):
         total = total.plus(expense)
     if total.usage == NO_USAGE:
         return float(config.teacher.max_tokens), False

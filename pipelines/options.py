@@ -15,7 +15,7 @@ from musadata.config import Config, load_config
 from musadata.errors import BudgetSpent, MusadataError, Outage
 from musadata.sandbox import allow_plain
 from musadata.storage.files import absolute
-from pipelines.resources import collect_rarely
+from pipelines.lifetime import collect_rarely
 from pipelines.supervision import await_restart, leave, own_scratch_folder, stop_supervising, supervise
 
 # What Beam's local runner says about itself, and each failure of a worker a second and third time: the exception that

@@ -12,7 +12,7 @@ from musadata.storage.commits import Commit, require_commit
 from musadata.storage.shards import Shard
 from musadata.teacher.compiler_teacher import CompilerTeacher
 from musadata.training_rows import SftRow
-from pipelines import resources
+from pipelines import limits, resources
 from pipelines.steps import ShardStep, Writers, annotated_tasks, candidates_by_task, concurrently
 from pipelines.versions import profiles_version
 
@@ -38,7 +38,7 @@ class ProfileKernels(ShardStep):
         return [require_commit(self.corpus, stage, shard) for stage in ("stage1", "stage2", "stage3")]
 
     def process(self, shard: Shard, out: Writers) -> None:
-        threads = resources.verdicts_at_once(self.config.verifier, self.workers)
+        threads = limits.verdicts_at_once(self.config.verifier, self.workers)
         for task, profile in concurrently(lambda work: work(), self._work(shard), threads):
             out.funnel.came_in(STEP)
             if isinstance(profile, Reject):

@@ -13,7 +13,7 @@ from musadata.storage.commits import Commit, require_commit
 from musadata.storage.shards import Shard
 from musadata.teacher.compiler_teacher import CompilerTeacher
 from musadata.training_rows import SftRow
-from pipelines import resources
+from pipelines import journals, limits, resources
 from pipelines.steps import ShardStep, Writers, annotated_tasks, asking_settings, candidates_by_task, concurrently
 from pipelines.versions import questions_version
 
@@ -37,11 +37,11 @@ class WriteQuestions(ShardStep):
         return [require_commit(self.corpus, stage, shard) for stage in ("stage1", "stage2", "stage3")]
 
     def process(self, shard: Shard, out: Writers) -> None:
-        threads = resources.requests_at_once(self.config)
-        with resources.request_cache(self.config, self.corpus, "stage3") as cache:
+        threads = limits.requests_at_once(self.config)
+        with journals.request_cache(self.config, self.corpus, "stage3") as cache:
             shown: set[str] = set()  # many tasks have the same answer, such as the names that a port to MUSA changes
             tasks = {task.task_id: task for task, _ in annotated_tasks(self.config, self.corpus, shard)}
-            work, shared = self._work(shard, cache), resources.asking_threads(threads)
+            work, shared = self._work(shard, cache), limits.asking_threads(threads)
             for rows in concurrently(lambda ask: ask(), work, threads, shared):
                 for row in rows:
                     out.funnel.came_in("question")
@@ -59,7 +59,7 @@ class WriteQuestions(ShardStep):
         config, candidates = self.config, candidates_by_task(self.corpus, shard)
         for task, annotation in annotated_tasks(config, self.corpus, shard):
             known = task, annotation, candidates.get(task.task_id, ()), config.questions.per_task
-            if resources.is_remote(config.teacher):
+            if limits.is_remote(config.teacher):
                 teacher = resources.teacher(config, self.corpus)
                 yield partial(ask_questions, *known, teacher.name, config.seed, cache.ask_teacher(teacher))
             else:

@@ -12,7 +12,7 @@ from musadata.teacher import TEACHERS
 from musadata.verifier.backend_choice import check_backend
 from musadata.verifier.compilation.build_cache import remove_half_built
 from musadata.verifier.policies import load_policy
-from pipelines import resources
+from pipelines import journals, limits, resources
 from pipelines.estimates import print_estimates
 from pipelines.options import RunOptions
 from pipelines.outcome import check_disks, remarks_on_failures, reopen_failed, require_rows
@@ -113,8 +113,8 @@ def _start(options: RunOptions, *, asks: bool) -> None:
             check_backend(options.config.verifier)
         if asks:
             resources.check_server(options.config)
-    if resources.is_remote(options.config.teacher):
-        resources.forget_failures(options.corpus)
+    if limits.is_remote(options.config.teacher):
+        journals.forget_failures(options.corpus)
 
 
 def _run(stages: Sequence[Stage], options: RunOptions) -> None:

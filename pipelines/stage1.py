@@ -30,7 +30,7 @@ from musadata.tasks.probe import probe
 from musadata.tasks.rebalance import Selection
 from musadata.tasks.selection import COLUMNS, DECISIONS, KEPT, REPEATED, Signatures, check_selection, select
 from musadata.tasks.splits import assign_splits
-from pipelines import resources
+from pipelines import journals, resources
 from pipelines.options import parse_options, run_command
 from pipelines.run import run_stages
 from pipelines.stage import Stage
@@ -62,7 +62,7 @@ class Probe(ShardStep):
         return [units, self.config.tasks, self.config.seed]
 
     def process(self, shard: Shard, out: Writers) -> None:
-        sandbox = RememberingSandbox(resources.probing, partial(resources.executions, self.corpus))
+        sandbox = RememberingSandbox(resources.probing, partial(journals.executions, self.corpus))
 
         def examine(drafted: Drafted) -> tuple[Drafted, Task | Reject | None]:
             """What was drafted, and what its reference, if it has one, proves to be."""

@@ -16,7 +16,7 @@ from musadata.storage.shards import Shard, read_shard
 from musadata.teacher.annotation import annotate
 from musadata.teacher.protocol import Conversation
 from musadata.tracing.task import trace_task
-from pipelines import resources
+from pipelines import journals, limits, resources
 from pipelines.conversations import converse
 from pipelines.options import parse_options, run_command
 from pipelines.run import run_stages
@@ -48,13 +48,13 @@ class Annotate(ShardStep):
         return [require_commit(self.corpus, "stage1", shard)]
 
     def process(self, shard: Shard, out: Writers) -> None:
-        with resources.request_cache(self.config, self.corpus, self.stage) as cache:
+        with journals.request_cache(self.config, self.corpus, self.stage) as cache:
             self._annotate(shard, cache, out)
 
     def _annotate(self, shard: Shard, cache: RequestCache, out: Writers) -> None:
         config, sandbox = self.config, resources.references(self.config.teacher.kind)
         teacher = resources.teacher(config, self.corpus)
-        executing = resources.executing_threads(self.workers) if resources.is_remote(config.teacher) else None
+        executing = limits.executing_threads(self.workers) if limits.is_remote(config.teacher) else None
 
         def reason(task: Task, traces: tuple[Trace, ...] | Reject) -> Conversation[tuple[bool, Annotation | Reject]]:
             if isinstance(traces, Reject):
@@ -90,7 +90,7 @@ class Stage2(Stage):
         from pipelines.graph import RunStep
 
         step = Annotate(self.config, self.corpus, workers_here(shards.pipeline.options) or 1)
-        return shards | "Annotate" >> RunStep(step, resources.shards_at_once(self.config))
+        return shards | "Annotate" >> RunStep(step, limits.shards_at_once(self.config))
 
     def is_done(self) -> bool:
         return all_found(Annotate(self.config, self.corpus))

@@ -18,7 +18,7 @@ from musadata.storage.shards import Shard
 from musadata.teacher.protocol import Answer
 from musadata.training_rows import SftRow
 from musadata.verifier.protocol.unit_tests import UnitTestRun
-from pipelines import resources
+from pipelines import journals, limits, resources
 from pipelines.steps import ShardStep, Writers, annotated_tasks, asking_settings, candidates_by_task, concurrently
 from pipelines.versions import tests_version
 
@@ -52,9 +52,9 @@ class TestKernels(ShardStep):
     def process(self, shard: Shard, out: Writers) -> None:
         known = {pair[0].task_id: pair for pair in annotated_tasks(self.config, self.corpus, shard)}
         shown: set[tuple[str, str]] = set()  # another sample may give the same test
-        with resources.request_cache(self.config, self.corpus, "stage3") as cache:
-            threads = max(resources.requests_at_once(self.config), self._verdicts())
-            shared = resources.asking_threads(threads) if resources.is_remote(self.config.teacher) else None
+        with journals.request_cache(self.config, self.corpus, "stage3") as cache:
+            threads = max(limits.requests_at_once(self.config), self._verdicts())
+            shared = limits.asking_threads(threads) if limits.is_remote(self.config.teacher) else None
             for result in concurrently(lambda work: work(), self._work(shard, cache), threads, shared):
                 out.funnel.came_in("test")
                 if isinstance(result, Reject):
@@ -72,7 +72,7 @@ class TestKernels(ShardStep):
         teacher = resources.teacher(config, self.corpus)
         verifier = resources.verifier(config.verifier, config.teacher.kind)
         run, judge = cache.run_test(config.verifier, verifier), cache.verify(config.verifier, verifier)
-        turn = resources.judging(self._verdicts())
+        turn = limits.judging(self._verdicts())
 
         def run_in_turn(task: Task, test: str, programs: Sequence[str], right: int) -> Sequence[UnitTestRun]:
             with turn:
@@ -91,7 +91,7 @@ class TestKernels(ShardStep):
                 yield partial(work, task, annotation, sample)
 
     def _verdicts(self) -> int:
-        return resources.verdicts_at_once(self.config.verifier, self.workers)
+        return limits.verdicts_at_once(self.config.verifier, self.workers)
 
 
 def _seeded(config: Config, corpus: str, task: Task, annotation: Annotation, judge: Judge) -> list[Mutant]:

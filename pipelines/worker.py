@@ -160,13 +160,13 @@ def run(parent: int) -> NoReturn:
     from apache_beam.runners.worker import sdk_worker, sdk_worker_main
 
     from musadata.sandbox.confine import die_with_parent
-    from pipelines import resources
+    from pipelines import lifetime
 
     die_with_parent(parent)
     vars(sdk_worker)["print"] = lambda *_, **__: None  # it prints the traceback as well as sending it
-    resources.collect_rarely()
+    lifetime.collect_rarely()
     sdk_worker_main.main(sys.argv)
-    resources.close()  # journals on an object store hold back what is not yet worth a segment
+    lifetime.close()  # journals on an object store hold back what is not yet worth a segment
     os._exit(0)  # its threads still hold what extensions would complain of at the interpreter's end
 
 

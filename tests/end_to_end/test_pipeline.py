@@ -175,9 +175,9 @@ def test_one_worker_makes_the_same_bytes_as_all_cores(quickstart_corpus, tmp_pat
 def test_steps_in_workers_of_their_own_make_the_same_bytes(quickstart_corpus, tmp_path):
     # As with a GPU: verdicts are made by other processes than those that ask for answers and assemble.
     program = (
-        "import sys; from musadata.config import BackendType; from pipelines import all, resources, stage3\n"
+        "import sys; from musadata.config import BackendType; from pipelines import all, limits, stage3\n"
         "stage3.workers_here = lambda options: 0  # as on a cluster\n"
-        "resources.DEVICE_BACKENDS = (BackendType.EMULATED,)\nsys.exit(all.main(sys.argv[1:]))"
+        "limits.DEVICE_BACKENDS = (BackendType.EMULATED,)\nsys.exit(all.main(sys.argv[1:]))"
     )
     arguments = ("--config", str(CONFIG), "--corpus", str(tmp_path / "corpus"))
     subprocess.run([sys.executable, "-c", program, *arguments], cwd=ROOT, check=True)

@@ -17,7 +17,7 @@ from musadata.records import ErrorClass, Task, Verdict, VerifyStage
 from musadata.storage.commits import withdraw_commit
 from musadata.storage.shards import Shard
 from musadata.teacher.prompts import STEPS
-from pipelines import resources
+from pipelines import journals, resources
 from pipelines.all import main
 from tests.teacher.chat_server import ChatServer, refusal, reply
 
@@ -110,7 +110,7 @@ class World:
 @contextmanager
 def fresh_process() -> Iterator[None]:
     """Nothing remembered from an earlier run, nothing left of this one; only the warm sandboxes stay."""
-    opened = (resources.journal, resources.source, resources.miner, resources.teacher)
+    opened = (journals.journal, resources.source, resources.miner, resources.teacher)
     try:
         yield
     finally:

@@ -12,20 +12,20 @@ from musadata.config import Config
 from musadata.sandbox import Outcome
 from musadata.storage.journal import Journal
 from musadata.teacher.protocol import Request, RequestKind
-from pipelines import resources
+from pipelines import journals, resources
 from tests.tracing.examples import example, traces_of
 
 
 @pytest.fixture(autouse=True)
 def fresh():
     yield
-    resources.journal.cache_clear()
+    journals.journal.cache_clear()
     resources.teacher.cache_clear()
 
 
 def test_a_step_sees_what_another_worker_has_put_into_a_journal_since(tmp_path):
     def open_cache():
-        return resources.request_cache(Config(sources=()), str(tmp_path), "stage3")
+        return journals.request_cache(Config(sources=()), str(tmp_path), "stage3")
 
     with open_cache() as cache:
         cache.answers.put("question", "answer")
@@ -38,9 +38,7 @@ def test_a_step_sees_what_another_worker_has_put_into_a_journal_since(tmp_path):
 
 
 def test_a_journal_is_opened_once_for_all_shards(tmp_path):
-    assert resources.journal(str(tmp_path), "stage3", "answers") is resources.journal(
-        str(tmp_path), "stage3", "answers"
-    )
+    assert journals.journal(str(tmp_path), "stage3", "answers") is journals.journal(str(tmp_path), "stage3", "answers")
 
 
 def test_a_journal_is_opened_once_though_threads_ask_for_it_at_once(tmp_path, monkeypatch):
@@ -54,13 +52,13 @@ def test_a_journal_is_opened_once_though_threads_ask_for_it_at_once(tmp_path, mo
 
     def ask(_):
         barrier.wait()
-        return resources.journal(str(tmp_path), "stage1", "executions")
+        return journals.journal(str(tmp_path), "stage1", "executions")
 
-    monkeypatch.setattr(resources, "Journal", SlowJournal)
+    monkeypatch.setattr(journals, "Journal", SlowJournal)
     with ThreadPoolExecutor(8) as pool:
-        journals = list(pool.map(ask, range(8)))
+        found = list(pool.map(ask, range(8)))
     assert len(opened) == 1
-    assert all(journal is journals[0] for journal in journals)
+    assert all(journal is found[0] for journal in found)
 
 
 def test_a_reference_is_captured_once_for_all_stages(tmp_path, monkeypatch):
@@ -75,9 +73,9 @@ def test_a_reference_is_captured_once_for_all_stages(tmp_path, monkeypatch):
     monkeypatch.setattr(resources, "references", lambda kind: sandbox)
     request = Request(RequestKind.REASON, example("relu"), traces_of("relu"), ())
     for stage in ("stage2", "stage3"):
-        resources.journal.cache_clear()
+        journals.journal.cache_clear()
         resources.teacher.cache_clear()  # as in another process
-        with resources.request_cache(Config(sources=()), str(tmp_path), stage):
+        with journals.request_cache(Config(sources=()), str(tmp_path), stage):
             resources.teacher(Config(sources=()), str(tmp_path)).answer(request)
     assert sandbox.calls == 1
 

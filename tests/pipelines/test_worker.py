@@ -9,12 +9,12 @@ WORK = """
 import gc, sys
 from apache_beam.runners.worker import sdk_worker_main
 from musadata.storage.journal import Journal
-from pipelines import resources, worker
+from pipelines import lifetime, worker
 
 def work(argv):
-    print(gc.get_threshold()[0] >= resources.ALLOCATIONS)
-    resources._open.callback(lambda: print(list(Journal("memory://journal", "answers"))))
-    resources._open.enter_context(Journal("memory://journal", "answers")).put("paid", "answer")
+    print(gc.get_threshold()[0] >= lifetime.ALLOCATIONS)
+    lifetime._open.callback(lambda: print(list(Journal("memory://journal", "answers"))))
+    lifetime.keep_open(Journal("memory://journal", "answers")).put("paid", "answer")
 
 sdk_worker_main.main = work
 sys.argv = sys.argv[:1]

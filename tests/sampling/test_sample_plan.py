@@ -15,7 +15,7 @@ from musadata.sampling.rollout import NotKnownYet
 from musadata.sampling.sample_plan import SamplePlan
 from musadata.teacher.protocol import Answer, CannotAnswer
 from musadata.training_config import SamplingConfig
-from pipelines import stage3
+from pipelines import rollout_steps
 from pipelines.assembly import Assemble
 from tests.sampling.test_rollout import ANNOTATION, TASK, VERDICT, WRONG
 
@@ -73,13 +73,13 @@ class Answers:
 
 def go_on(monkeypatch, config: Config, answers: Answers, abilities: tuple[Callable, Callable]) -> None:
     """One step of a stage over the only task."""
-    monkeypatch.setattr(stage3, "annotated_tasks", lambda *_: [(TASK, ANNOTATION)])
-    monkeypatch.setattr(stage3, "human_programs", lambda *_: {})
-    monkeypatch.setattr(stage3.RolloutStep, "teacher", lambda _: None)
-    monkeypatch.setattr(stage3.Converse, "abilities", lambda *_: abilities)
-    for conversations in stage3.Converse(config, "")._rounds(None, answers):
+    monkeypatch.setattr(rollout_steps, "annotated_tasks", lambda *_: [(TASK, ANNOTATION)])
+    monkeypatch.setattr(rollout_steps, "human_programs", lambda *_: {})
+    monkeypatch.setattr(rollout_steps.RolloutStep, "teacher", lambda _: None)
+    monkeypatch.setattr(rollout_steps.Converse, "abilities", lambda *_: abilities)
+    for conversations in rollout_steps.Converse(config, "")._rounds(None, answers):
         for conversation in conversations:
-            stage3._as_far_as_known(conversation)
+            rollout_steps._as_far_as_known(conversation)
 
 
 class Out:
