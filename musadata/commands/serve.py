@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise MusadataError(f"needs {error.name}", where="serve", remedy="pip install 'musadata[ray]'") from error
-    with suppress(KeyboardInterrupt):
+    with suppress(KeyboardInterrupt, SystemExit):  # Ray ends a process by the latter on SIGTERM
         asyncio.run(_serve(arguments, config))
     return 0
 

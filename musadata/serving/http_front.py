@@ -19,6 +19,7 @@ from musadata.serving.dispatcher import Busy, Dispatcher, Late
 from musadata.serving.ray_workers import RayWorkers
 from musadata.verifier.policies import NAMES, apply_policy, load_policy
 from musadata.verifier.submission import Submission
+from musadata.verifier.verifier import own_version
 
 _MOST_BYTES = 100 << 20  # of a request
 # What models write may hold lone surrogates, which are no text to pydantic; the verifier says what is wrong with them.
@@ -100,7 +101,7 @@ def create_app(dispatcher: Dispatcher, workers: RayWorkers, token: str = "") -> 
         if int(request.headers.get("content-length") or _MOST_BYTES + 1) > _MOST_BYTES:
             raise HTTPException(413, f"send {_MOST_BYTES} bytes at the most, with a Content-Length")
 
-    app = FastAPI(title="musadata", summary="Verdicts on GPU kernels", lifespan=lifespan)
+    app = FastAPI(title="musadata", summary="Verdicts on GPU kernels", version=own_version(), lifespan=lifespan)
     guarded = [Depends(check_token)]
 
     @app.get("/health")
