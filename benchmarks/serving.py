@@ -44,6 +44,7 @@ from musadata.records import Verdict
 from musadata.rows import plain, restore
 from musadata.storage.journal import Journal
 from musadata.verifier import Verifier
+from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.submission import Submission, SubmissionJudge
 from tests.adversarial.programs import read_exercise, read_programs
 
@@ -98,7 +99,7 @@ class SleepingJudge:
 
     def open(self, config: VerifierConfig) -> str:
         with Verifier(config) as verifier:
-            self._verdict = plain(verifier.verify_text("", "nothing"))
+            self._verdict = plain(verifier.give_up(rules.EXTRACT_NO_CODE.worded("There is no code.")))
         return "sleeping"
 
     def judge(self, attempt: str, submission: Submission) -> Verdict:

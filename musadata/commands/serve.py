@@ -14,6 +14,7 @@ from musadata.errors import MusadataError
 from musadata.serving.client import TOKEN
 from musadata.storage.journal import Journal
 
+_IDLE_SECONDS = 600  # for which a connection stays open: a trainer asks again after its step
 _STOP_SECONDS = 10  # in which requests that are under way may end
 
 
@@ -64,7 +65,12 @@ async def _serve(arguments: argparse.Namespace, config: VerifierConfig) -> None:
             dispatcher = Dispatcher(journal, arguments.most_waiting, _say)
             workers = RayWorkers(config, dispatcher, arguments.at_once, arguments.most_workers)
             app = create_app(dispatcher, workers, token)
-            settings = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_STOP_SECONDS)
+            settings = uvicorn.Config(
+                app,
+                log_level="warning",
+                timeout_keep_alive=_IDLE_SECONDS,
+                timeout_graceful_shutdown=_STOP_SECONDS,
+            )
             host, port = listening.getsockname()[:2]
             _say(f"verdicts at http://{host}:{port}/v1/verdicts, the API at http://{host}:{port}/docs")
             if not token and not host.startswith("127."):

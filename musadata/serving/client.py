@@ -84,6 +84,7 @@ class RemoteVerifier:
         if token := os.environ.get(TOKEN):
             headers["Authorization"] = f"Bearer {token}"
         connection = self._connection(seconds)
+        was_open = connection.sock is not None
         try:
             connection.request("POST", f"{self._parts.path.rstrip('/')}/v1/verdicts", json.dumps(question), headers)
             response = connection.getresponse()
@@ -93,6 +94,8 @@ class RemoteVerifier:
             return 200, apply_policy(restore(Verdict, json.loads(text)["verdict"]), self._policy)
         except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
             connection.close()  # the next request opens it anew
+            if was_open and isinstance(error, ConnectionError):  # the service closes what was idle for long
+                return self._post(question, seconds)
             return 0, f"{type(error).__name__}: {error}"
 
     def _connection(self, seconds: float) -> http.client.HTTPConnection:

@@ -92,12 +92,12 @@ def create_app(dispatcher: Dispatcher, workers: RayWorkers, token: str = "") -> 
     metrics = _Metrics(dispatcher, workers)
     bearer = HTTPBearer(auto_error=False)
 
-    def check_token(given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> None:
+    async def check_token(given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> None:
         said = given.credentials if given else ""
         if token and not secrets.compare_digest(said.encode(), token.encode()):
             raise HTTPException(401, "send the token as Authorization: Bearer")
 
-    def check_length(request: Request) -> None:
+    async def check_length(request: Request) -> None:
         if int(request.headers.get("content-length") or _MOST_BYTES + 1) > _MOST_BYTES:
             raise HTTPException(413, f"send {_MOST_BYTES} bytes at the most, with a Content-Length")
 
@@ -105,7 +105,7 @@ def create_app(dispatcher: Dispatcher, workers: RayWorkers, token: str = "") -> 
     guarded = [Depends(check_token)]
 
     @app.get("/health")
-    def health(response: Response) -> dict[str, Any]:
+    async def health(response: Response) -> dict[str, Any]:
         """200 with a worker in service, 503 without."""
         serving = _in_service(workers.states)
         response.status_code = 200 if serving else 503
@@ -113,7 +113,7 @@ def create_app(dispatcher: Dispatcher, workers: RayWorkers, token: str = "") -> 
         return {"status": "ok" if serving else "no worker in service", "workers": workers.states, **counts}
 
     @app.get("/metrics", dependencies=guarded)
-    def read_metrics() -> Response:
+    async def read_metrics() -> Response:
         """For Prometheus."""
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 

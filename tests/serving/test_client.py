@@ -28,7 +28,7 @@ def play(monkeypatch):
     monkeypatch.setattr(client, "_PAUSES", (0.01,))
     servers = []
 
-    def start(says):
+    def start(says, closes=False):
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
@@ -45,6 +45,7 @@ def play(monkeypatch):
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
                 self.wfile.write(data)
+                self.close_connection = closes
 
             def log_message(self, *_):
                 pass
@@ -70,6 +71,12 @@ def test_what_fails_is_asked_again_and_then_is_an_outage(play, failure):
     assert RemoteVerifier(play(lambda _: answers.pop(0))).verify_text("reference", "candidate").accepted
     with pytest.raises(Outage, match="no verdict"):
         RemoteVerifier(play(lambda _: failure), seconds=0.1).verify_text("reference", "candidate")
+
+
+def test_a_connection_that_was_closed_while_it_was_idle_is_opened_anew_at_once(play, monkeypatch):
+    monkeypatch.setattr(client, "_PAUSES", (60.0,))
+    remote = RemoteVerifier(play(lambda _: RIGHT, closes=True), seconds=5)
+    assert all(remote.verify_text("reference", str(number)).accepted for number in range(3))
 
 
 def test_nobody_at_the_address_is_an_outage():
