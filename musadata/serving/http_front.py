@@ -3,6 +3,8 @@
 import asyncio
 import json
 import secrets
+import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -13,7 +15,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from pydantic import BaseModel, Field, WithJsonSchema
 
-from musadata.errors import Outage
+from musadata.errors import Outage, short_trace
 from musadata.rows import plain
 from musadata.serving.dispatcher import Busy, Dispatcher, Late
 from musadata.serving.ray_workers import RayWorkers
@@ -85,6 +87,7 @@ def create_app(dispatcher: Dispatcher, workers: RayWorkers, token: str = "") -> 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         running = asyncio.create_task(workers.run())
+        running.add_done_callback(_end_if_failed)
         yield
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -157,6 +160,13 @@ def create_app(dispatcher: Dispatcher, workers: RayWorkers, token: str = "") -> 
             metrics.seconds.observe(time.monotonic() - begun)
 
     return app
+
+
+def _end_if_failed(workers: "asyncio.Task[None]") -> None:
+    """Without a cluster the service ends, rather than let requests wait."""
+    if not workers.cancelled() and (error := workers.exception()):
+        print(f"musadata: lost the cluster ({short_trace(error)})", file=sys.stderr, flush=True)
+        signal.raise_signal(signal.SIGTERM)
 
 
 async def _unless_gone(request: Request, work: Any) -> Any:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
+from musadata.commands.cli import main
 from musadata.serving.client import TOKEN, RemoteVerifier
 from tests.verifier.conftest import REFERENCE, RELU
 
@@ -96,3 +98,11 @@ def test_only_who_has_the_token_may_ask(service):
     assert get(service[0], "/metrics", token="wrong")[0] == get(service[0], "/metrics", token="")[0] == 401
     assert get(service[0], "/health", token="")[0] == 200
     assert "/v1/verdicts" in json.loads(get(service[0], "/openapi.json")[1])["paths"]
+
+
+@pytest.mark.parametrize("port", ["65536", "taken"])
+def test_a_port_that_cannot_be_had_is_one_line(port, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        chosen = str(taken.getsockname()[1]) if port == "taken" else port
+        assert main(["serve", "--backend", "emulated", "--port", chosen]) == 2
+    assert "cannot listen there" in (said := capsys.readouterr().err) and said.count("\n") == 1
