@@ -24,8 +24,8 @@ def with_job_name(arguments: Sequence[str], corpus: str) -> tuple[str, ...]:
     return *arguments, f"--job_name=musadata-{hashlib.sha256(corpus.encode()).hexdigest()[:12]}"
 
 
-def await_earlier_job(arguments: Sequence[str]) -> None:
-    """Wait for a job that a killed command has left at work: what it commits is not done twice.
+def await_earlier_job(arguments: Sequence[str]) -> bool:
+    """Wait for a job that a killed command has left at work: what it commits is not done twice. Whether there was one.
 
     Raises:
         MusadataError: the server does not say what it is doing.
@@ -37,6 +37,7 @@ def await_earlier_job(arguments: Sequence[str]) -> None:
             text = f"job {jobs[0]} of an earlier command still works on this corpus; waiting for it"
             print(f"musadata: {text}. Cancel it there to begin anew.", file=sys.stderr, flush=True)
         time.sleep(_LOOK_SECONDS)
+    return said
 
 
 def _running(arguments: Sequence[str]) -> Iterator[str]:

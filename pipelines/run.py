@@ -125,7 +125,8 @@ def _run(stages: Sequence[Stage], options: RunOptions) -> None:
     arguments = options.arguments
     if not runs_here(arguments):
         arguments = with_job_name(arguments, options.corpus)
-        await_earlier_job(arguments)
+        if await_earlier_job(arguments) and all(stage.is_done() for stage in stages):
+            return
     with Watch([_watched(stage) for stage in stages]):
         run_graph(stages, arguments)
 

@@ -53,9 +53,9 @@ def test_the_job_of_a_killed_command_is_waited_for_on_flink(flink, capsys):
     arguments = with_job_name(["--runner=FlinkRunner", f"--flink_master={address}"], CORPUS)
     job = {"jid": "0a1b", "name": name_of(arguments[:-1])}
     states += [[{**job, "state": "RUNNING"}]] * 2 + [[{**job, "state": "FINISHED"}, {**job, "name": "x", "state": "?"}]]
-    await_earlier_job(arguments)
+    assert await_earlier_job(arguments)
     assert capsys.readouterr().err.count("job 0a1b of an earlier command still works on this corpus") == 1
-    await_earlier_job(arguments)
+    assert not await_earlier_job(arguments)
     assert capsys.readouterr().err == ""
 
 
