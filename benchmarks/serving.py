@@ -56,14 +56,16 @@ _CLIENT = """
 import json, sys, time
 from concurrent.futures import ThreadPoolExecutor
 from musadata.serving.client import RemoteVerifier
-address, questions, at_once = sys.argv[1], json.load(open(sys.argv[2])), int(sys.argv[3])
+address, questions, at_once, spread = sys.argv[1], json.load(open(sys.argv[2])), int(sys.argv[3]), float(sys.argv[4])
 remote = RemoteVerifier(address)
-def ask(question):
+def ask(number, question):
+    if number < at_once:  # else all would come at the same moment, again and again
+        time.sleep(spread * number / at_once)
     start = time.perf_counter()
     verdict = remote.ask(question)
     return time.perf_counter() - start, verdict.accepted
 with ThreadPoolExecutor(at_once) as pool:
-    print(json.dumps(list(pool.map(ask, questions))))
+    print(json.dumps(list(pool.map(ask, range(len(questions)), questions))))
 """
 
 
@@ -155,12 +157,14 @@ def _await_workers(address: str, count: int) -> None:
         time.sleep(0.2)
 
 
-def ask_from_outside(address: str, questions: Sequence[dict[str, Any]], at_once: int) -> list[tuple[float, bool]]:
-    """Seconds and verdicts of a client process."""
+def ask_from_outside(
+    address: str, questions: Sequence[dict[str, Any]], at_once: int, spread: float = 0.0
+) -> list[tuple[float, bool]]:
+    """Seconds and verdicts of a client process, whose first `at_once` questions are spread over so many seconds."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(questions, file)
         file.flush()
-        command = [sys.executable, "-c", _CLIENT, address, file.name, str(at_once)]
+        command = [sys.executable, "-c", _CLIENT, address, file.name, str(at_once), str(spread)]
         found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return [(seconds, accepted) for seconds, accepted in json.loads(found)]
 
@@ -174,8 +178,10 @@ def measure_overhead() -> dict[str, float]:
     ray.init(address="local", include_dashboard=False, log_to_driver=False, num_cpus=1)
     questions = [{"reference": "", "candidate": f"nothing {number}"} for number in range(AT_ONCE * (ROUNDS + 1))]
     with front(SleepingJudge, AT_ONCE) as address:
-        # The first round opens the connections.
-        late = sorted(seconds - SLEEP_SECONDS for seconds, _ in ask_from_outside(address, questions, AT_ONCE)[AT_ONCE:])
+        used = time.process_time()
+        answers = ask_from_outside(address, questions, AT_ONCE, spread=SLEEP_SECONDS)
+        used = time.process_time() - used
+        late = sorted(seconds - SLEEP_SECONDS for seconds, _ in answers[AT_ONCE:])  # the first ones open connections
     (case,) = draw_cases(1, 0)
     alone = [replace(case, source=f"nothing {number}") for number in range(101)]
     with Verifier(CONFIG) as verifier:
@@ -188,6 +194,7 @@ def measure_overhead() -> dict[str, float]:
         asked = [seconds for seconds, _ in ask_from_outside(address, [one.question() for one in alone], 1)]
     ray.shutdown()
     return {
+        "cpu_ms": 1e3 * used / len(questions),
         "median_ms": 1e3 * statistics.median(late),
         "p99_ms": 1e3 * late[int(0.99 * len(late))],
         "alone_ms": 1e3 * (statistics.median(asked[1:]) - statistics.median(direct[1:])),
@@ -281,7 +288,7 @@ def measure_moments(count: int) -> dict[str, Any]:
             kind = KINDS[moment % len(KINDS)]
             cases = draw_cases(6, moment)
             Path(folder, "questions.json").write_text(json.dumps([one.question() for one in cases]))
-            command = [sys.executable, "-c", _CLIENT, address, f"{folder}/questions.json", "6"]
+            command = [sys.executable, "-c", _CLIENT, address, f"{folder}/questions.json", "6", "0"]
             client = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
             while client.poll() is None and not _health(address).get("running"):
                 time.sleep(0.05)
@@ -319,6 +326,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for name, key, goal in (("median", "median_ms", GOAL_MEDIAN_MS), ("99th percentile", "p99_ms", GOAL_P99_MS)):
             what = f"overhead of a request, {AT_ONCE} at once, {name}"
             rows.append((what, f"at most {goal:g} ms", f"{cost[key]:.1f} ms", cost[key] <= goal))
+        rows.append(("CPU time of the front for a request", "", f"{cost['cpu_ms']:.1f} ms", True))
         rows.append(("overhead of a request alone", "", f"{cost['alone_ms']:.1f} ms", True))
     if "rate" in parts:
         found["rate"] = rate = measure_rate(arguments.candidates)

@@ -15,6 +15,8 @@ import psutil
 import pytest
 
 from musadata.commands.cli import main
+from musadata.rewards import RewardFunction
+from musadata.rewards.scoring import SERVICE
 from musadata.serving.client import TOKEN, RemoteVerifier
 from tests.verifier.conftest import REFERENCE, RELU
 
@@ -76,6 +78,14 @@ def test_what_a_killed_worker_had_under_way_is_judged_by_its_successor(service):
         os.kill(worker.pid, signal.SIGKILL)
         assert [one.result().accepted for one in asked] == [True, False]
     assert "musadata_workers_lost 1.0" in get(service[0], "/metrics")[1]
+
+
+def test_rewards_come_from_the_service(service, truth, monkeypatch):
+    monkeypatch.setenv(SERVICE, service[0])
+    with RewardFunction() as function:
+        scores = function.score([RELU, WRONG, "nothing", RELU], [truth] * 4)
+    assert [score.reward for score in scores][::2] == [1.0, -1.0] and -1.0 <= (scores[1].reward or 0.0) < 0.0
+    assert scores[3] == scores[0] and scores[0].accepted
 
 
 def test_a_request_that_cannot_be_read_and_a_deadline_are_errors_and_no_verdicts(service):
