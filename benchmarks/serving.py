@@ -61,12 +61,25 @@ remote = RemoteVerifier(address)
 def ask(number, question):
     if number < at_once:  # else all would come at the same moment, again and again
         time.sleep(spread * number / at_once)
-    start = time.perf_counter()
+    start = time.monotonic()
     verdict = remote.ask(question)
-    return time.perf_counter() - start, verdict.accepted
+    return start, time.monotonic(), verdict.accepted
 with ThreadPoolExecutor(at_once) as pool:
     print(json.dumps(list(pool.map(ask, range(len(questions)), questions))))
 """
+
+
+@dataclass(frozen=True)
+class Answer:
+    """When it was asked for and was there, by the machine's clock, and the verdict."""
+
+    asked: float
+    there: float
+    accepted: bool
+
+    @property
+    def seconds(self) -> float:
+        return self.there - self.asked
 
 
 @dataclass(frozen=True)
@@ -159,14 +172,14 @@ def _await_workers(address: str, count: int) -> None:
 
 def ask_from_outside(
     address: str, questions: Sequence[dict[str, Any]], at_once: int, spread: float = 0.0
-) -> list[tuple[float, bool]]:
-    """Seconds and verdicts of a client process, whose first `at_once` questions are spread over so many seconds."""
+) -> list[Answer]:
+    """What comes of questions of a client process, whose first `at_once` questions are spread over so many seconds."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(questions, file)
         file.flush()
         command = [sys.executable, "-c", _CLIENT, address, file.name, str(at_once), str(spread)]
         found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return [(seconds, accepted) for seconds, accepted in json.loads(found)]
+    return [Answer(*one) for one in json.loads(found)]
 
 
 def measure_overhead() -> dict[str, float]:
@@ -181,7 +194,7 @@ def measure_overhead() -> dict[str, float]:
         used = time.process_time()
         answers = ask_from_outside(address, questions, AT_ONCE, spread=SLEEP_SECONDS)
         used = time.process_time() - used
-        late = sorted(seconds - SLEEP_SECONDS for seconds, _ in answers[AT_ONCE:])  # the first ones open connections
+        late = sorted(one.seconds - SLEEP_SECONDS for one in answers[AT_ONCE:])  # the first ones open connections
     (case,) = draw_cases(1, 0)
     alone = [replace(case, source=f"nothing {number}") for number in range(101)]
     with Verifier(CONFIG) as verifier:
@@ -191,7 +204,7 @@ def measure_overhead() -> dict[str, float]:
             judge.judge(Submission(one.reference, one.source, one.inputs))
             direct.append(time.perf_counter() - start)
     with front(JudgeActor, 1) as address:
-        asked = [seconds for seconds, _ in ask_from_outside(address, [one.question() for one in alone], 1)]
+        asked = [one.seconds for one in ask_from_outside(address, [one.question() for one in alone], 1)]
     ray.shutdown()
     return {
         "cpu_ms": 1e3 * used / len(questions),
@@ -228,29 +241,40 @@ def two_nodes() -> Iterator[tuple[Any, str]]:
 
 
 def measure_rate(count: int) -> dict[str, float]:
-    """Verdicts a minute of the batch command and of the service, on candidates of the same programs."""
+    """Verdicts a minute of the service and of the batch command on candidates of the same programs: each twice, in an
+    order in which a load that grows or falls meets both alike."""
+    seconds = {"served": 0.0, "batched": 0.0}
     with two_nodes() as (_, address):
-        ask_from_outside(address, [one.question() for one in draw_cases(4, 1)], 4)
-        questions = [one.question() for one in draw_cases(count, 2)]
-        start = time.monotonic()
-        served = sum(accepted for _, accepted in ask_from_outside(address, questions, 16))
-        served_seconds = time.monotonic() - start
+        ask_from_outside(address, [one.question() for one in draw_cases(4, 1)], 4)  # workers get warm
+        for name, seed in (("served", 2), ("batched", 2), ("batched", 3), ("served", 3)):
+            measure = _serve if name == "served" else _batch
+            seconds[name] += measure(address, draw_cases(count // 2, seed))
+    return {name: 60 * 2 * (count // 2) / spent for name, spent in seconds.items()}
+
+
+def _serve(address: str, cases: Sequence[Case]) -> float:
+    """Seconds from the first question to the last verdict."""
+    answers = ask_from_outside(address, [one.question() for one in cases], 16)
+    assert all(one.accepted for one in answers)
+    return max(one.there for one in answers) - min(one.asked for one in answers)
+
+
+def _batch(_: str, cases: Sequence[Case]) -> float:
+    """Seconds from the start of its verifier to the last verdict."""
     with tempfile.TemporaryDirectory() as folder:
-        table = pa.Table.from_pylist([{**one.question(), "source": one.source} for one in draw_cases(count, 2)])
         rows, output = Path(folder, "rows.parquet"), Path(folder, "verdicts.parquet")
-        pq.write_table(table.drop_columns(["candidate"]), rows)
+        pq.write_table(pa.Table.from_pylist([one.question() for one in cases]), rows)
         command = [sys.executable, "-m", "musadata", "verify-batch", str(rows), "--output", str(output)]
-        start, done = 0.0, 0.0
+        start = done = 0.0
         process = subprocess.Popen([*command, "--backend", "emulated"], stderr=subprocess.PIPE, text=True)
         for line in process.stderr or ():
             if line.endswith("judged before\n"):
                 start = time.monotonic()
-            if line.startswith(f"{count} of {count} judged"):
+            if line.startswith(f"{len(cases)} of {len(cases)} judged"):
                 done = time.monotonic()
         process.wait()
-        batched = sum(one["accepted"] for one in pq.read_table(output).column("verdict").to_pylist())
-    assert served == batched, f"{served} accepted by the service, {batched} by the batch"
-    return {"served": 60 * count / served_seconds, "batched": 60 * count / (done - start)}
+        assert all(one["accepted"] for one in pq.read_table(output).column("verdict").to_pylist())
+    return done - start
 
 
 def disturb(kind: str, cluster: Any, client: subprocess.Popen[str]) -> None:
@@ -295,7 +319,7 @@ def measure_moments(count: int) -> dict[str, Any]:
             time.sleep(random.Random(moment).uniform(0.0, 3.0))
             disturb(kind, cluster, client)
             output, _ = client.communicate()
-            accepted = [one for _, one in json.loads(output)] if client.returncode == 0 else []
+            accepted = [one[2] for one in json.loads(output)] if client.returncode == 0 else []
             if kind != "client" and accepted != [True] * len(cases):
                 wrong.append(f"{moment} {kind}: {accepted}")
             end = time.monotonic() + 60
