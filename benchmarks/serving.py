@@ -17,6 +17,7 @@ in the end the service has nothing left to do.
 import argparse
 import asyncio
 import json
+import os
 import random
 import signal
 import socket
@@ -335,6 +336,9 @@ def measure_moments(count: int) -> dict[str, Any]:
         " ".join(_command_of(one))[:80] for one in psutil.process_iter() if "ray::Judge" in str(_command_of(one))
     ]
     return {"good": good, "wrong": wrong, "left_behind": left_behind, "moments": count}
+
+
+os.environ.setdefault("RAY_worker_niceness", "0")  # as `musadata serve` sets it where it starts Ray
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -36,6 +36,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until interrupted."""
     config = config_of(arguments)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault(
+        "RAY_worker_niceness", "0"
+    )  # by 15, verdicts wait for whatever else runs, and times are wrong
     try:
         import fastapi  # noqa: F401
         import prometheus_client  # noqa: F401
