@@ -6,7 +6,8 @@ HARNESS is a checkout of ScalingIntelligence/KernelBench. WORK holds `NAME.refer
 all candidates are compiled into its cache by a pool over all cores (`kernelbench.compile.batch_compile`), then each is
 evaluated in a fresh process (`kernelbench.eval.eval_kernel_against_ref`, 5 correctness and 100 timing runs) for
 `--seconds-each` at the most: the script itself cannot be used, for it also imports what rents machines. With
-`--at-once` several are evaluated side by side, for correctness alone. Writes `WORK/harness.json` after each step.
+`--at-once` several are evaluated side by side, for correctness alone, on all devices in turn. Writes
+`WORK/harness.json` after each step.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import multiprocessing
 import shutil
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,10 +51,11 @@ def write_stand_ins(folder: Path) -> None:
 
 
 def evaluate(
-    reference: str, candidate: str, build: str, timed: bool = True, tensor_float: bool = True
+    reference: str, candidate: str, build: str, timed: bool = True, tensor_float: bool = True, device: int = 0
 ) -> dict[str, Any]:
     """What the harness says of a candidate; call it in a process of its own. Convolutions of its reference run in
-    TensorFloat-32, as PyTorch's default is, unless `tensor_float` is false."""
+    TensorFloat-32, as PyTorch's default is, unless `tensor_float` is false. `device`: its number, modulo how many there
+    are."""
     import torch
     from kernelbench.eval import eval_kernel_against_ref
 
@@ -66,7 +68,7 @@ def evaluate(
         num_correct_trials=5,
         num_perf_trials=100,
         build_dir=build,
-        device=torch.device("cuda:0"),
+        device=torch.device(f"cuda:{device % torch.cuda.device_count()}"),
         backend="cuda",
         precision=torch.float32,
     )
@@ -89,6 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--arch", default="Hopper")
     parser.add_argument("--seconds-each", type=float, default=180.0, help="an evaluation that takes longer is ended")
     parser.add_argument("--at-once", type=int, default=1, help="evaluations side by side, not timed if more than one")
+    parser.add_argument("--full-precision", action="store_true", help="no convolution in TensorFloat-32")
     arguments = parser.parse_args(argv)
     from kernelbench.utils import set_gpu_arch
 
@@ -103,14 +106,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     _note(work, report)
     numbered = list(enumerate(names))
     with ThreadPoolExecutor(arguments.at_once) as threads:
-        each = partial(_evaluate_alone, work, arguments.seconds_each, arguments.at_once == 1)
-        for name, result in threads.map(each, numbered):
+        options = {"timed": arguments.at_once == 1, "tensor_float": not arguments.full_precision}
+        each = partial(_evaluate_alone, work, arguments.seconds_each, options)
+        for done in as_completed([threads.submit(each, one) for one in numbered]):
+            name, result = done.result()
             report["evaluations"][name] = result
             _note(work, report)
     return 0
 
 
-def _evaluate_alone(work: Path, seconds: float, timed: bool, numbered: tuple[int, str]) -> tuple[str, dict[str, Any]]:
+def _evaluate_alone(
+    work: Path, seconds: float, options: dict[str, bool], numbered: tuple[int, str]
+) -> tuple[str, dict[str, Any]]:
     """A candidate's name, and what a fresh process says of it."""
     index, name = numbered
     reference, candidate = [(work / f"{name}.{kind}.py").read_text() for kind in ("reference", "candidate")]
@@ -118,7 +125,8 @@ def _evaluate_alone(work: Path, seconds: float, timed: bool, numbered: tuple[int
     with multiprocessing.Pool(1) as pool:
         build = str(work / "cache" / "run" / str(index) / "0")
         try:
-            result = pool.apply_async(evaluate, (reference, candidate, build, timed)).get(seconds)
+            chosen = {**options, "device": 0 if options["timed"] else index}
+            result = pool.apply_async(evaluate, (reference, candidate, build), chosen).get(seconds)
         except multiprocessing.TimeoutError:
             result = {"accepted": False, "timed_out": True, "metadata": "takes too long"}
         except Exception as error:

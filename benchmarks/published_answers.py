@@ -5,7 +5,8 @@
 ANSWERS.json is a file of CUDA-L1 (https://github.com/deepreinforce-ai/CUDA-L1, optimized_cuda_code/codes): for each
 level a list of `task_id`, `ref_code` and `custom_code`. Nothing of it is kept, nor of the harness. Answers are judged
 under the policy `audit` at the sizes that their references declare; `right` is said of the declared inputs alone. The
-harness gets as many of them as it finishes in its time, drawn evenly. Each difference is listed with both reasons.
+harness gets as many of them as it finishes in its time, drawn evenly. `--harness-said` keeps what it says, and is read
+instead where it is there. Each difference is listed with both reasons.
 """
 
 import argparse
@@ -36,8 +37,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--limit", type=int, default=0, help="answers, drawn evenly; all if left out")
     parser.add_argument("--only", default="", help="a pattern that an answer's name holds")
-    parser.add_argument("--minutes", type=float, default=5.0, help="for our side")
+    parser.add_argument("--minutes", type=float, default=5.0, help="for our side; 0: none")
     parser.add_argument("--harness-minutes", type=float, default=4.0)
+    parser.add_argument("--harness-at-once", type=int, default=1, help="evaluations side by side")
+    parser.add_argument("--harness-said", type=Path)
+    parser.add_argument(
+        "--full-precision", action="store_true", help="the harness's convolutions, too: no TensorFloat-32"
+    )
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args(argv)
     answers = [one for path in arguments.answers for one in read_answers(path)]
@@ -45,16 +51,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     answers = draw(answers, arguments.limit or len(answers))
     config = VerifierConfig(backend=BackendType(arguments.backend), policy="audit", timed_runs=10)
     ours: dict[str, Any] = {}
-    for name, judged in judge_all(answers, config, arguments.cores, 60 * arguments.minutes):
+    for name, judged in judge_all(
+        answers if arguments.minutes else (), config, arguments.cores, 60 * arguments.minutes
+    ):
         ours[name] = describe(judged)
         said = f"{ours[name]['said']} {ours[name]['why']}"[:160].replace("\n", " ")
         print(f"{len(ours)}/{len(answers)} {judged.seconds:5.1f} s {name}: {said}", flush=True)
-    theirs: dict[str, Any] = {}
-    if arguments.harness:
+    kept: Path | None = arguments.harness_said
+    theirs: dict[str, Any] = json.loads(kept.read_text()) if kept and kept.exists() else {}
+    if arguments.harness and not theirs:
         pairs = [Pair(one.name, one.reference, one.candidate) for one in answers]
-        limits = 60 * arguments.harness_minutes, 90.0, arguments.cores
-        found = run_harness(pairs, arguments.harness, arguments.cores, *limits)
-        theirs = {name: one for name, one in found["evaluations"].items() if not one.get("timed_out")}
+        limits = 60 * arguments.harness_minutes, 180.0, arguments.harness_at_once
+        found = run_harness(pairs, arguments.harness, arguments.cores, *limits, arguments.full_precision)
+        theirs = found["evaluations"]
+        if kept:
+            kept.write_text(json.dumps(theirs, indent=1))
+    theirs = {name: one for name, one in theirs.items() if not one.get("timed_out") and not _lacked_memory(one)}
     differences = list_differences(ours, theirs)
     for difference in differences:
         print(json.dumps(difference, indent=1), file=sys.stderr)
@@ -97,6 +109,11 @@ def describe(judged: Judged) -> dict[str, Any]:
         "speedup": verdict.speedup,
         "seconds": round(judged.seconds, 1),
     }
+
+
+def _lacked_memory(evaluation: dict[str, Any]) -> bool:
+    """Whether the evaluations beside it left it too little memory: it says nothing then."""
+    return not evaluation["accepted"] and "out of memory" in str(evaluation["metadata"])
 
 
 def list_differences(ours: dict[str, Any], theirs: dict[str, Any]) -> list[dict[str, Any]]:

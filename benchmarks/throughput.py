@@ -104,7 +104,13 @@ def verify_alone(pair: Pair, work: Path, backend: str) -> float:
 
 
 def run_harness(
-    pairs: Sequence[Pair], harness: Path, cores: int, seconds: float, seconds_each: float = 180.0, at_once: int = 1
+    pairs: Sequence[Pair],
+    harness: Path,
+    cores: int,
+    seconds: float,
+    seconds_each: float = 180.0,
+    at_once: int = 1,
+    full_precision: bool = False,
 ) -> dict[str, Any]:
     """What the harness reports, and in `wall_seconds` how long the whole command took; partial if time runs out."""
     work = Path(tempfile.mkdtemp(prefix="musadata-harness-"))
@@ -117,6 +123,7 @@ def run_harness(
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path)), "HOME": str(work)}
         command = [sys.executable, "-m", "benchmarks.kernelbench_harness", "--work", str(work), "--cores", str(cores)]
         command += ["--seconds-each", str(seconds_each), "--at-once", str(at_once)]
+        command += ["--full-precision"] if full_precision else []
         start = time.perf_counter()
         with (work / "log").open("wb") as log:
             process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log, process_group=0)

@@ -54,8 +54,12 @@ class Toolchain:
 
     @property
     def library_flags(self) -> list[str]:
-        """Flags to link against PyTorch."""
-        return [f"-L{self.torch_root / 'lib'}", "-lc10", "-ltorch_cpu"]
+        """Flags to link against PyTorch.
+
+        Some machines have only the static libstdc++. What is linked from an archive is not exported: cuDNN, which
+        PyTorch loads later, would call these functions of another version, and crash.
+        """
+        return [f"-L{self.torch_root / 'lib'}", "-lc10", "-ltorch_cpu", "-Wl,--exclude-libs,ALL"]
 
 
 @cache

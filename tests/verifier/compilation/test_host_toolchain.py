@@ -1,10 +1,12 @@
 """Compilers on sources of ours: what the machine ends is tried again, and is then an outage, never the sources' own."""
 
+import subprocess
+
 import pytest
 
 from musadata.errors import MusadataError, Outage
 from musadata.verifier.compilation import contained_run
-from musadata.verifier.compilation.host_toolchain import run_tool
+from musadata.verifier.compilation.host_toolchain import find_toolchain, run_tool
 
 
 @pytest.fixture(autouse=True)
@@ -42,3 +44,14 @@ def test_sources_that_do_not_compile_are_a_fault_of_the_installation():
     with pytest.raises(MusadataError, match=r"a\.cpp: cannot be built") as raised:
         run_tool(shell("echo 'a.cpp:1: error: no such thing' >&2; exit 1"), "a.cpp")
     assert not isinstance(raised.value, Outage)
+
+
+def test_library_exports_nothing_of_a_static_standard_library(tmp_path):
+    source, library, toolchain = tmp_path / "own.cpp", tmp_path / "own.so", find_toolchain()
+    source.write_text(
+        '#include <sstream>\nextern "C" long own(long x) { std::ostringstream s; s << x; return s.tellp(); }'
+    )
+    flags = ["-shared", "-fPIC", "-static-libstdc++", *toolchain.linker_flags, *toolchain.library_flags]
+    run_tool([toolchain.compiler, source, "-o", library, *flags], "own.so")
+    shown = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
+    assert " T own" in shown and "ostringstream" not in shown and "_ZNSo" not in shown
