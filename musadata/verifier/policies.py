@@ -77,7 +77,7 @@ def decide(facts: Facts, policy: Policy) -> Decision:
     """Judge facts under a policy. Without facts, as in verdicts of older versions, nothing is said."""
     refused = [finding for finding in facts.findings if policy.is_refused(RULES[finding.rule], finding.condition)]
     if not refused:
-        accepted = facts.runs is True
+        accepted = facts.runs is True and facts.right is not None
         return Decision(accepted, facts.stage, None if accepted else ErrorClass.INFRA, float(accepted), ())
     first = RULES[refused[0].rule]
     findings = [finding for finding in refused if RULES[finding.rule].stage is first.stage]

@@ -135,7 +135,8 @@ class Verifier:
             shapes = partial(collect_shapes, task, ())
             exercise = replace(small, task_id=task.task_id, reference=task.reference, shapes=shapes)
             judgements.append(self._judge(exercise, candidate))
-            if not _fails_at_size(judgements[-1]) and (has_own or not judgements[-1].facts.right):
+            other = _fails_at_size(judgements[-1]) or (has_own and _lacks_answer(judgements[-1]))
+            if not other and (has_own or not judgements[-1].facts.right):
                 return replace(self._verdict(judgements[-1]), shrunk=describe_sizes(shrunk))
             if has_own and written:
                 break
@@ -292,6 +293,12 @@ def _fails_at_size(judgement: Judgement) -> bool:
     faults = (one for one in judgement.findings if rules.RULES[one.rule].missed_by_devices)
     fails = judgement.facts.right is False or any(one.condition in ("", DECLARED) for one in faults)
     return fails and judgement.stage is not VerifyStage.TIME
+
+
+def _lacks_answer(judgement: Judgement) -> bool:
+    """Whether it may be the size of the proof sets at which the reference gives no result that can be compared."""
+    without = (rules.TASK_NO_RIGHT_ANSWER.id, rules.REFERENCE_FAILS.id)
+    return any(finding.rule in without for finding in judgement.findings)
 
 
 def _lacks_time(judgement: Judgement) -> bool:

@@ -3,6 +3,7 @@
 import pytest
 
 from musadata.records import ErrorClass
+from musadata.verifier.policies import decide, load_policy
 
 REFERENCE = """
 import torch
@@ -92,3 +93,70 @@ def test_dropout_in_training_mode_has_no_right_answer_and_the_feedback_says_how_
     verdict = verifier.verify_text(text, relu)
     assert (verdict.accepted, verdict.error_class) == (False, ErrorClass.INFRA)
     assert "end its __init__ with self.eval()" in verdict.feedback
+
+
+READS_STATE = '''
+import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+source = r"""
+#include <torch/extension.h>
+__global__ void dot(const float* x, const float* w, float* y, int rows, int width) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= rows) return;
+  float sum = 0.0f;
+  for (int j = 0; j < width; ++j) sum += x[i * width + j] * w[j];
+  y[i] = sum;
+}
+torch::Tensor run(torch::Tensor x, torch::Tensor w) {
+  auto y = torch::empty({x.size(0)}, x.options());
+  const int rows = x.size(0), width = x.size(1);
+  dot<<<(rows + 63) / 64, 64>>>(x.data_ptr<float>(), w.data_ptr<float>(), y.data_ptr<float>(), rows, width);
+  return y;
+}
+"""
+ext = load_inline(name="dot", cpp_sources="torch::Tensor run(torch::Tensor x, torch::Tensor w);",
+                  cuda_sources=source, functions=["run"])
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(33))
+        self.kept = self.weight.detach().clone()
+
+    def forward(self, x):
+        return ext.run(x.contiguous(), WEIGHT.to(x.device))
+'''
+DOT = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(33))
+
+    def forward(self, x):
+        return x @ self.weight
+
+
+def get_inputs():
+    return [torch.randn(70, 33)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize(
+    ("weight", "right", "accepted"),
+    [("self.weight", True, ["paper", "audit"]), ("self.kept", True, ["audit"]), ("(1.5 * self.kept)", False, [])],
+)
+def test_a_program_that_reads_its_parameters_when_it_is_made_is_right_as_constructed(verifier, weight, right, accepted):
+    facts = verifier.verify_text(DOT, READS_STATE.replace("WEIGHT", weight)).facts
+    assert facts.right == right
+    assert [name for name in ("paper", "audit") if decide(facts, load_policy(name)).accepted] == accepted

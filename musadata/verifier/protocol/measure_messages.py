@@ -146,7 +146,8 @@ class CompareChunk:
 class ChunkCompared:
     """How many elements are wrong, and the first of them: in which output, its flat index, and both values.
 
-    `worst`: the largest finite error; `nonfinite`: whether a wrong element is NaN or infinite.
+    `worst`: the largest finite error; `nonfinite`: whether a wrong element is NaN or infinite; `reference_error`: how
+    far the reference typically is from the oracle, as a share, 0 where no element needed the oracle.
     """
 
     wrong: int = 0
@@ -156,6 +157,7 @@ class ChunkCompared:
     got: str = ""
     worst: float = 0.0
     nonfinite: bool = False
+    reference_error: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import contextlib
 import copy
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -33,6 +34,7 @@ from musadata.verifier.sandboxed.device_inputs import ROUNDS, draw_on, redraw
 from musadata.verifier.sandboxed.device_models import KEPT_SHARE, construct_on, digest_state, free_memory, lacks_memory
 from musadata.verifier.sandboxed.double_precision import call_in_double, find_tables
 from musadata.verifier.sandboxed.model_state import randomise, tensors_of
+from musadata.verifier.sandboxed.rounding_noise import UNIT, typical_units
 from musadata.verifier.sandboxed.window import Window, open_window, put_chunk, size_of
 
 _SAMPLE = 1 << 20
@@ -205,7 +207,7 @@ class DeviceOracle:
         if self._staging.numel() != size:
             self._staging = torch.empty(size, dtype=torch.uint8, device=self._device)
         self._staging.copy_(self._window.memory)
-        found = measures.ChunkCompared()
+        found, off = measures.ChunkCompared(), 0.0
         for number, first, at, count in Stream(list(map(size_of, self._leaves))).pieces(start, size):
             leaf = self._leaves[number]
             got = self._staging[at : at + count].view(leaf.dtype)
@@ -213,10 +215,19 @@ class DeviceOracle:
             if surely_right(got, leaf.view(-1)[begin : begin + len(got)], self._tolerances[number]):
                 continue
             self._find_oracle()
+            off = max(off, self._reference_error(number))
             for part in range(0, len(got), _PART):
                 wrong = self._compare(number, begin + part, got[part : part + _PART])
                 found = _add(found, wrong)
-        return found
+        return replace(found, reference_error=off)
+
+    def _reference_error(self, number: int) -> float:
+        """How far the reference typically is from the oracle, as a share, in the first elements of a float32 output."""
+        want, truth = (every[number].view(-1)[:_SAMPLE] for every in (self._leaves, self._oracle))
+        if want.dtype is not torch.float32:
+            return 0.0
+        finite = torch.isfinite(want) & torch.isfinite(truth)
+        return max(0.0, typical_units((want[finite].double() - truth[finite]).abs(), truth[finite]) * UNIT)
 
     def _compare(self, number: int, begin: int, got: torch.Tensor) -> measures.ChunkCompared:
         """Compare elements of one output, from the flat index `begin` on."""

@@ -77,13 +77,13 @@ def _allow(noisy: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor) ->
     if reference.dtype is not torch.float32 or noisy.shape != truth.shape:
         return 0.0
     finite = torch.isfinite(truth) & torch.isfinite(reference) & torch.isfinite(noisy)
-    errors = [_typical((one[finite].double() - truth[finite]).abs(), truth[finite]) for one in (noisy, reference)]
+    errors = [typical_units((one[finite].double() - truth[finite]).abs(), truth[finite]) for one in (noisy, reference)]
     if min(errors) < 0.0:
         return 0.0
     return max(_LEAST_UNITS, _NOISE_FACTOR * errors[0], _REFERENCE_FACTOR * errors[1])
 
 
-def _typical(errors: torch.Tensor, truth: torch.Tensor) -> float:
+def typical_units(errors: torch.Tensor, truth: torch.Tensor) -> float:
     """The median error relative to the element and to all elements, in units; -1 if there are few."""
     telling = (truth != 0) | (errors != 0)
     if int(telling.sum()) < _FEW:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from musadata.errors import Cancelled, Outage
-from musadata.records import ErrorClass, Finding
+from musadata.records import ConditionFact, ErrorClass, Finding
 from musadata.sandbox import Conversation
 from musadata.verifier.backends.protocol import Backend
 from musadata.verifier.protocol.entry_points import RUN_CANDIDATE
@@ -34,6 +34,7 @@ _MEMORY_TRIES = (
 # For what a reference gives at its own size, where that is all that the emulator can check: what takes PyTorch longer,
 # oracle included, takes the emulator longer than it may.
 _CHECKED_SECONDS = 5.0
+_MAY_BE_THE_STATE = (rules.INTERFACE_STATE.id, rules.CORRECTNESS_VALUES.id, rules.MEASURE_VALUES.id)
 _LONGEST_WAIT_SECONDS = 60.0  # for memory on the device
 _FULL = 0.1  # of the device's memory: with less than that free, a candidate waits before it is tried again
 _ALONE = 0.75  # who has less than that for itself, and lacks memory, may well find enough where others hold none
@@ -49,7 +50,8 @@ class Program:
 
 
 def execute(opened: Resources, exercise: Exercise, program: Program) -> Judgement:
-    """Judge a candidate by running it: with the reference's state, or one of its own where it has other parameters.
+    """Judge a candidate by running it: with the reference's state, and where it is wrong with that, or has other
+    parameters, with the state that it constructs after the same seed, as KernelBench's harness does.
 
     What the machine does to a candidate is not held against it: where it fails, the candidate is run again after a
     pause, and so is one that has run out of memory, which others may have held.
@@ -59,12 +61,24 @@ def execute(opened: Resources, exercise: Exercise, program: Program) -> Judgemen
         Outage: the machine failed each time, the device is gone, or other programs hold its memory.
     """
     judgement = _execute_with_memory(opened, exercise, program)
-    other = [finding for finding in judgement.findings if finding.rule == rules.INTERFACE_STATE.id]
-    if not other or exercise.as_constructed:
+    other = {finding.rule: finding for finding in judgement.findings if finding.rule in _MAY_BE_THE_STATE}
+    differs = rules.INTERFACE_STATE.id in other
+    wrong = bool(other) and judgement.facts.right is False and _has_state(opened, exercise)
+    if exercise.as_constructed or not (differs or wrong):
         return judgement
-    # It has other parameters: then its own must do, as in KernelBench's harness.
     again = _execute_with_memory(opened, replace(exercise, as_constructed=True), program)
-    return again.adding(replace(finding, condition=COPIED) for finding in other)
+    if not differs and not again.facts.right:
+        return judgement
+    copied = [ConditionFact(COPIED, 0, sum(one.total for one in judgement.conditions))]
+    again = replace(again, conditions=(*again.conditions, *copied))
+    return again.adding(replace(finding, condition=COPIED) for finding in other.values())
+
+
+def _has_state(opened: Resources, exercise: Exercise) -> bool:
+    """Whether the reference has parameters or buffers, which a candidate may have read before they were copied."""
+    if not exercise.shapes():
+        return True  # it is proven at its measure size alone, where this is not known
+    return bool(_expect(opened, exercise, derive_seed(opened.config, exercise.task_id, "state")).initial)
 
 
 def _execute_with_memory(opened: Resources, exercise: Exercise, program: Program) -> Judgement:

@@ -16,7 +16,7 @@ from musadata.verifier.trusted.expectation import Expectation, ExpectedSet
 from musadata.verifier.trusted.runtime_legality import check_runtime_legality
 
 _MOST_SENTENCES = 200
-_MOST_REFERENCE_ERROR = 0.05
+MOST_REFERENCE_ERROR = 0.05  # as a share of the typical element
 _OWN_FAILURE = "OwnFailure"  # the exception of `execute`
 _SEEN_IN_EMULATION = "Seen in emulation: the device does not notice it."
 
@@ -51,7 +51,9 @@ class Judgement:
     def facts(self) -> Facts:
         """What verdicts hold of it."""
         was_run = self.stage not in (VerifyStage.EXTRACT, VerifyStage.LEGALITY, VerifyStage.COMPILE)
-        decided = was_run and not any(one.is_undecided for one in self.classes())
+        stopped_by = [rules.RULES[one.rule] for one in self.findings if one.rule != rules.TASK_NOT_DISCRIMINATING.id]
+        decided = was_run and not any(rule.error_class.is_undecided for rule in stopped_by)
+        compared = self.stage is VerifyStage.TIME or any(one.condition == DECLARED for one in self.conditions)
         against = [rules.RULES[one.rule] for one in self.findings if one.condition in ("", DECLARED)]
         # What a device lets pass, such as a race, says nothing of the results that there are.
         fails = any(rule.error_class is ErrorClass.RUNTIME and not rule.missed_by_devices for rule in against)
@@ -59,7 +61,7 @@ class Judgement:
         return Facts(
             compiles=False if ErrorClass.COMPILE in self.classes() else True if was_run else None,
             runs=not fails if decided else None,
-            right=not (fails or wrong) if decided else None,
+            right=None if not decided else False if fails or wrong else True if compared else None,
             conditions=self.conditions,
             findings=self.findings,
             stage=self.stage,
@@ -72,7 +74,8 @@ _OTHERS = (rules.CORRECTNESS_HARNESS.id, rules.CORRECTNESS_DRIFT.id, rules.INTER
 
 def _forbids_timing(finding: Finding) -> bool:
     rule = rules.RULES[finding.rule]
-    if rule.error_class is ErrorClass.NOT_ALLOWED or finding.rule in _OTHERS:
+    how = rule.error_class is ErrorClass.NOT_ALLOWED or rule.stage is VerifyStage.LEGALITY  # it computes, and not what
+    if how or finding.rule in _OTHERS:
         return False
     return rule.error_class is not ErrorClass.CORRECTNESS or finding.condition in ("", DECLARED)
 
@@ -143,7 +146,7 @@ def _reference_error(expectation: Expectation) -> float:
         for want, oracle in zip(item.expected, item.oracle, strict=True):
             if item.plan.variant == PLAIN and want.dtype == "float32":
                 off = typical_error(want, oracle)
-                if off > _MOST_REFERENCE_ERROR:
+                if off > MOST_REFERENCE_ERROR:
                     return off
     return 0.0
 

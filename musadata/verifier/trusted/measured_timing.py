@@ -19,7 +19,7 @@ from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.aten_operators import is_allowed
 from musadata.verifier.trusted.baseline_process import Baseline
 from musadata.verifier.trusted.device_lock import DeviceLock
-from musadata.verifier.trusted.judge import find_other_start
+from musadata.verifier.trusted.judge import MOST_REFERENCE_ERROR, find_other_start
 from musadata.verifier.trusted.runtime_legality import check_host
 from musadata.verifier.trusted.timing import CandidateFailed, Command, Measured, Reply, describe_answer
 
@@ -29,6 +29,7 @@ _SETUP_SECONDS = 90.0
 _FIRST_SECONDS = 4.0  # for the first call
 _STEP_SECONDS = 10.0  # for anything that depends on no kernel of the candidate
 _MOST_OPERATORS = 32  # named, of those that are not allowed
+_COMPILER_FAILED = "BackendCompilerFailed"  # torch.compile's: it cannot work in a candidate's process
 _SLOWEST = 40.0  # times the reference: twice what is still measured
 
 
@@ -150,6 +151,8 @@ class MeasureChecks:
                 self._ask(measures.MeasureConditions(), messages.Prepared)
                 found = yield from self._compare_values(expected)
             problem = _describe_wrong(found, expected) if found.wrong else None
+            if found.reference_error > MOST_REFERENCE_ERROR:
+                problem = rules.TASK_NO_RIGHT_ANSWER.finding(f"{found.reference_error:.2g}")
         if problem is not None:
             measured.findings.append(problem)
             measured.error_class = measured.error_class or rules.RULES[problem.rule].error_class
@@ -175,12 +178,14 @@ class MeasureChecks:
 
     def _compare_values(self, expected: measures.Expected) -> Generator[Command, Reply, measures.ChunkCompared]:
         """The first chunk that is wrong, or one that is right."""
+        off = 0.0
         for start in range(0, stream_of(expected.outputs).length, self.window_bytes):
             _require((yield self._next(measures.SendChunk(start))), messages.Prepared)
             found = self._ask(measures.CompareChunk(start), measures.ChunkCompared)
             if found.wrong:
                 return found
-        return measures.ChunkCompared()
+            off = max(off, found.reference_error)
+        return measures.ChunkCompared(reference_error=off)
 
 
 def allow(baseline_ms: float, proof: int, command: Command) -> float:
@@ -207,8 +212,12 @@ def blame_slow(baseline_ms: float) -> Finding:
 def _require(reply: Reply, kind: type[_Answer]) -> _Answer:
     if isinstance(reply.answer, kind):
         return reply.answer
-    if isinstance(reply.answer, messages.Failure) and reply.answer.error.error_type == "StateMismatch":
-        raise CandidateFailed(reply.answer.error.message[:300], rules.INTERFACE_STATE)
+    if isinstance(reply.answer, messages.Failure):
+        error = reply.answer.error
+        if error.error_type == "StateMismatch":
+            raise CandidateFailed(error.message[:300], rules.INTERFACE_STATE)
+        if error.error_type == _COMPILER_FAILED:
+            raise CandidateFailed("torch.compile in a program", rules.EXECUTE_UNSUPPORTED)
     raise CandidateFailed(describe_answer(reply.answer))
 
 

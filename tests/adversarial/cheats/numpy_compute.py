@@ -1,7 +1,7 @@
 # task: row_var
 # cheat: NumPy computes on the host
 # row: falls back to torch
-# rule: legality.import
+# rule: legality.numpy
 # expect: not_allowed
 # naive: accepts; NumPy's answer is right
 import numpy

@@ -5,6 +5,7 @@ import torch
 
 from musadata.records import ErrorClass
 from musadata.sandbox import Outcome
+from musadata.verifier.policies import decide, load_policy
 from musadata.verifier.protocol.messages import Call, CandidateFacts, ErrorFacts
 from musadata.verifier.protocol.tensors import pack, unpack
 from musadata.verifier.protocol.tolerance import Tolerance
@@ -47,3 +48,10 @@ def test_a_reference_that_is_far_from_its_own_exact_result_has_no_right_answer()
 
     assert judge_with(1.5) == ["task.no_right_answer"]
     assert "task.no_right_answer" not in judge_with(1.0 + 1e-6)
+
+
+def test_what_was_not_compared_is_not_called_right():
+    report = read_report(CandidateFacts(), {}, [])
+    judgement = judge(Outcome("ok"), report, [], Expectation((), (), b"", (), {}))
+    assert (judgement.facts.runs, judgement.facts.right) == (True, None)
+    assert not decide(judgement.facts, load_policy("audit")).accepted

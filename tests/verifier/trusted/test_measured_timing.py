@@ -209,3 +209,21 @@ def test_without_proof_sets_more_inputs_are_drawn_at_the_measure_size(timing):
     ):
         found = judge_alone(timing, ("x[i] * w[i % width]", wrong))
         assert [finding.rule for finding in found.findings] == ["measure.values"], wrong
+
+
+def test_what_pretends_is_compared_all_the_same(timing):
+    honest = "return ext.run(x.contiguous(), self.weight)"
+    fallback = f"try:\n            {honest}\n        except Exception:\n            return x * self.weight"
+    for value, right in (("x[i] * w[i % width]", True), ("x[i] * 1.5f", False)):
+        found = judge_alone(timing, (honest, fallback), ("x[i] * w[i % width]", value))
+        assert "legality.fallback" in [finding.rule for finding in found.facts.findings]
+        assert (found.accepted, found.facts.right) == (False, right)
+
+
+def test_a_reference_without_a_right_answer_at_that_size_is_no_verdict(timing):
+    unstable = "return x * self.weight + ((x + 1e7) - 1e7 - x)"
+    reference = REFERENCE.replace("return x * self.weight", unstable)
+    exercise = Exercise("task-unstable", reference, list, lambda: MeasureSet(reference, LARGE))
+    verdict = timing._verdict(timing._judge(exercise, SOURCE))
+    assert verdict.facts.right is None
+    assert [finding.rule for finding in verdict.findings] == ["task.no_right_answer"]

@@ -43,9 +43,14 @@ def prepare() -> None:
 
 def activate(compile: RequestLibrary, fault_fd: int = -1) -> None:
     """Make `load_inline` and `load` ask `compile` for the library."""
+    import torch
+
     look_for_device()
     if fault_fd >= 0:
         faulthandler.enable(fault_fd)  # a crash in native code says which line of the candidate led there
+    torch.backends.cudnn.allow_tf32 = (
+        False  # as for the reference that it is compared with, see `device_oracle.exactly`
+    )
     native_hook.activate(compile)
 
 

@@ -5,7 +5,9 @@ stand, and by name alone where the object that they are read from is not known.
 """
 
 import ast
+import importlib.util
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -120,10 +122,19 @@ def _check_name(node: ast.Name, is_called: bool) -> Iterator[Finding]:
         yield _introspection(node.id, node.lineno)
 
 
+@cache
+def _is_installed(package: str) -> bool:
+    """Whether a program that imports it would get it; else it may go on without."""
+    return importlib.util.find_spec(package) is not None
+
+
 def _check_import(module: str, line: int) -> Iterator[Finding]:
-    if module.split(".")[0] in _LANGUAGES:
-        yield rules.LEGALITY_LANGUAGE.finding(module.split(".")[0], line=line)
-    elif module.split(".")[0] not in _IMPORTS:
+    if (root := module.split(".")[0]) in _LANGUAGES:
+        rule = rules.LEGALITY_LANGUAGE if _is_installed(root) else rules.LEGALITY_MISSING_LANGUAGE
+        yield rule.finding(root, line=line)
+    elif root == "numpy":
+        yield rules.LEGALITY_NUMPY.finding(line=line)
+    elif root not in _IMPORTS:
         yield rules.LEGALITY_IMPORT.finding(module, line=line)
     yield from _check_path(module, line)
 
