@@ -14,6 +14,7 @@ _NO_SPACE = 'name followed by "::"'
 _ABSENT = re.compile(r"(?:torch|ATen|c10|caffe2|pybind11)/\S+: No such file|undefined (?:reference|symbol)")
 _CLASH = re.compile(
     r"already|redeclar|redefin|previous|ambiguous|more than one|default argument|incompatible|conflict|multiple"
+    r"|must precede its first use"
 )
 _USING = re.compile(rf"\busing\s+namespace\s+(?:::\s*)?{_SPACES}\b")
 _ERROR = re.compile(r"error\b[^:\n]*: (?P<text>.+(?:\n +(?:argument|operand|object) types? (?:are|is):.*)?)")

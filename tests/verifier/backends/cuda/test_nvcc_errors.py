@@ -58,6 +58,7 @@ CLASHES = [
     'cuda_source(3): error: function template "twice" has already been defined\n',
     'cuda_source(2): error: invalid redeclaration of type name "Pair" (declared at line 2 of cpp_source)\n',
     'cuda_source(9): error: "scale" is ambiguous\n',
+    'cuda_source(3): error: explicit specialization of function "f(F) [with F=float]" must precede its first use (at\n',
 ]
 
 
