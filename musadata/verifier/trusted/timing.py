@@ -11,13 +11,13 @@ matrix product.
 import math
 import statistics
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol
 
 from musadata.records import ErrorClass, Finding, Timing
 from musadata.verifier.protocol import measure_messages as measures
 from musadata.verifier.protocol import messages
-from musadata.verifier.protocol.variants import TIMED
+from musadata.verifier.protocol.variants import TIMED, condition_of
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.trusted.baseline_process import Baseline, BaselineFailed, Turn
 from musadata.verifier.trusted.candidate_report import read_result
@@ -53,8 +53,8 @@ class Measured:
     findings: list[Finding] = field(default_factory=list)
     error_class: ErrorClass | None = None
 
-    def blame(self, rule: rules.Rule, *parts: object, line: int = 0) -> "Measured":
-        self.findings.append(rule.finding(*parts, line=line))
+    def blame(self, rule: rules.Rule, *parts: object, line: int = 0, condition: str = "") -> "Measured":
+        self.findings.append(replace(rule.finding(*parts, line=line), condition=condition))
         self.error_class = self.error_class or rule.error_class
         return self
 
@@ -359,7 +359,8 @@ def _check_again(measured: Measured, expectation: Expectation) -> Generator[Comm
             raise CandidateFailed(describe_answer(answer))
         wrong = compare_result(expectation.sets[index], result)
         if wrong:
-            measured.blame(rules.TIMING_UNSTABLE, wrong[0].message)
+            condition = condition_of(expectation.sets[index].plan)
+            measured.blame(rules.TIMING_UNSTABLE, wrong[0].message, condition=condition)
             return
 
 
