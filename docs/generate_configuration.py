@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from musadata.config import (
+    KEYS,
     ClusterConfig,
     Config,
     GroundingConfig,
@@ -50,8 +51,8 @@ class Guide:
 
 
 _GUIDES = yaml.safe_load(Path(__file__).with_name("configuration_guides.yaml").read_text(encoding="utf-8"))
-SOURCES = {SourceType(kind): Guide(**guide) for kind, guide in _GUIDES["sources"].items()}
-TEACHERS = {TeacherType(kind): Guide(**guide) for kind, guide in _GUIDES["teachers"].items()}
+SOURCES = {SourceType(kind): Guide(keys=KEYS[kind], **guide) for kind, guide in _GUIDES["sources"].items()}
+TEACHERS = {TeacherType(kind): Guide(keys=KEYS[kind], **guide) for kind, guide in _GUIDES["teachers"].items()}
 _SECTION_KINDS = {
     "tasks": TasksConfig,
     "tracing": TracingConfig,
@@ -74,8 +75,8 @@ _HEAD = """# Configuration
 
 Written by `python -m docs.generate_configuration` from `musadata/config.py`; a test compares the two.
 
-A run is configured by one YAML file. An unknown key, a missing key or a value of the wrong type is an error that
-names the key. `configs/` has complete examples.
+A run is configured by one YAML file. An unknown key, a missing key, a key of another kind or a value of the wrong type
+is an error that names the key. Relative paths are meant from the folder of the file. `configs/` has complete examples.
 """
 
 
@@ -157,7 +158,7 @@ def render_page() -> str:
     parts = [
         _HEAD,
         "## The run",
-        render_keys(config, ["seed", "shards", "limit", "teachers"]),
+        render_keys(config, ["seed", "shards", "limit", "published", "teachers"]),
         _example("seed: 20260601\nshards: 32\n"),
     ]
     parts += ["## sources", meanings(Config)["sources"].capitalize(), *_render_kinds(source, SOURCES)]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import os
 import typing
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -42,22 +43,28 @@ class BackendType(StrEnum):
     MUSA = "musa"
 
 
-# What each kind of source or teacher needs beside its kind.
-_NEEDS: dict[str, tuple[str, ...]] = {
-    SourceType.PACKAGE: ("name",),
-    SourceType.DIRECTORY: ("path",),
-    SourceType.GIT: ("url",),
-    SourceType.PYPI: ("name",),
-    SourceType.PARQUET: ("path",),
-    SourceType.GITHUB: ("name",),
-    SourceType.NNSMITH: ("count",),
-    SourceType.COMPOSITION: ("count",),
-    SourceType.OPERATORS: ("count",),
-    TeacherType.COMPILER: (),
-    TeacherType.OPENAI: ("model", "base_url"),
-    TeacherType.BATCH: ("model",),
-    TeacherType.VLLM: ("model",),
-    TeacherType.REPLAY: ("path",),
+# The keys of each kind of source or teacher beside `kind`; `!` marks those without which it cannot do.
+KEYS: dict[str, str] = {
+    SourceType.PACKAGE: "name! include exclude license dependencies",
+    SourceType.DIRECTORY: "path! include exclude license kernels dependencies",
+    SourceType.GIT: "url! revision include exclude license kernels dependencies",
+    SourceType.PYPI: "name! revision url include exclude license kernels dependencies",
+    SourceType.PARQUET: "path! name columns! include exclude license dependencies",
+    SourceType.GITHUB: "name! path! count url include exclude license kernels dependencies",
+    SourceType.NNSMITH: "count! nodes",
+    SourceType.COMPOSITION: "count!",
+    SourceType.OPERATORS: "count!",
+    TeacherType.COMPILER: "samples faults",
+    TeacherType.OPENAI: (
+        "model! base_url! samples temperature top_p max_tokens extra_body send_seed concurrency timeout_seconds "
+        "prompt_price cached_price completion_price weight roles"
+    ),
+    TeacherType.BATCH: (
+        "model! base_url path samples temperature top_p max_tokens extra_body send_seed concurrency "
+        "prompt_price cached_price completion_price"
+    ),
+    TeacherType.VLLM: "model! samples temperature top_p max_tokens extra_body engine send_seed concurrency",
+    TeacherType.REPLAY: "path! samples",
 }
 
 
@@ -202,12 +209,14 @@ class Config:
         teachers: further teachers of kind `openai` beside `teacher`, each with its own model, server, sampling, weight
             and roles; `samples` is taken from `teacher`.
         limit: tasks that the teacher is asked about, for a trial; 0 for all. `--limit` overrides it.
+        published: the date of the corpus for Croissant, "2026-11-28"; "" for none.
     """
 
     sources: tuple[SourceConfig, ...]
     seed: int = 0
     shards: int = 16
     limit: int = 0
+    published: str = ""
     tasks: TasksConfig = TasksConfig()
     tracing: TracingConfig = TracingConfig()
     teacher: TeacherConfig = field(default_factory=TeacherConfig)
@@ -244,7 +253,31 @@ def load_config(path: str | Path) -> Config:
         ) from error
     config: Config = _read(Config, data, str(path), "")
     _check(config, str(path))
-    return config
+    return _beside(config, path.parent)
+
+
+def _beside(config: Config, folder: Path) -> Config:
+    """The config with its relative paths as they are from the current folder: they are meant from that of the file."""
+
+    def place(text: str) -> str:
+        fixed = not text or "://" in text or text.startswith(("~", "git@")) or Path(text).is_absolute()
+        return text if fixed else os.path.relpath(folder / text)
+
+    def file(text: str) -> str:
+        return place(text) if text.endswith((".yaml", ".yml", ".json")) else text
+
+    sources = [
+        dataclasses.replace(one, path=place(one.path), url=place(one.url) if one.kind is SourceType.GIT else one.url)
+        for one in config.sources
+    ]
+    fingerprints = tuple(map(file, config.tasks.decontaminate))
+    return dataclasses.replace(
+        config,
+        sources=tuple(sources),
+        teacher=dataclasses.replace(config.teacher, path=place(config.teacher.path)),
+        tasks=dataclasses.replace(config.tasks, decontaminate=fingerprints),
+        verifier=dataclasses.replace(config.verifier, policy=file(config.verifier.policy)),
+    )
 
 
 class _Loader(yaml.SafeLoader):
@@ -357,9 +390,21 @@ def _check(config: Config, file: str) -> None:
     parts |= {f"teachers[{index}]": one for index, one in enumerate(config.teachers)}
     parts |= {f"sources[{index}]": source for index, source in enumerate(config.sources)}
     for key, part in parts.items():
-        for name in _NEEDS[part.kind]:
+        keys = KEYS[part.kind].split()
+        for name in keys:
             missing = f"is missing, but kind {part.kind.value} needs it"
-            require(bool(getattr(part, name)), f"{key}.{name}", missing, "add it")
+            require(
+                bool(getattr(part, name.rstrip("!"))) or name[-1] != "!", f"{key}.{name.rstrip('!')}", missing, "add it"
+            )
+        for item in dataclasses.fields(part):
+            idle = item.name != "kind" and item.name not in [name.rstrip("!") for name in keys]
+            unknown = f"is for other kinds than {part.kind.value}"
+            require(
+                not idle or getattr(part, item.name) == _default(item), f"{key}.{item.name}", unknown, "leave it out"
+            )
+        word = getattr(part, "license", "")
+        unusual = f"is {word}, which tasks.licenses does not allow, so nothing of this source would be kept"
+        require(not word or " " in word or word in config.tasks.licenses, f"{key}.license", unusual, "add it there")
     for key, part in parts.items():
         if not isinstance(part, TeacherConfig):
             continue
@@ -372,6 +417,10 @@ def _check(config: Config, file: str) -> None:
     for role in TeacherRole if config.teachers else ():
         have = any(role in one.roles for one in (config.teacher, *config.teachers))
         require(have, "teachers", f"has no {role.value}", "add it to the roles of one")
+
+
+def _default(item: "dataclasses.Field[Any]") -> Any:
+    return item.default if item.default_factory is dataclasses.MISSING else item.default_factory()
 
 
 def _read(kind: Any, value: Any, file: str, key: str) -> Any:

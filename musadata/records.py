@@ -6,7 +6,23 @@ An id is a hash of the row's content and of what produced it.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
+from musadata.columns import (
+    Backend,
+    Family,
+    FinishReason,
+    License,
+    Logprobs,
+    Policy,
+    SchemaVersion,
+    ServedModel,
+    Server,
+    Split,
+    TaskId,
+    Teacher,
+    Thoughts,
+)
 from musadata.row_enums import (
     Bound,
     ClaimOutcome,
@@ -38,13 +54,20 @@ class InputSpec:
     `lower` triangular, or `symmetric`, say so in `literal`.
     """
 
-    name: str
-    kind: str
-    dtype: str  # torch's name without the prefix: "float32"; "" for a literal
-    shape: tuple[int, ...]
-    low: float = 0.0
-    high: float = 0.0
-    literal: str = ""
+    name: Annotated[str, "Name of the argument."]
+    kind: Annotated[
+        str,
+        "How values are drawn: `normal`, `uniform`, `integers`, `offsets`, `segments`, `permutation`, `choice`, "
+        "`fixed`, `rows`, `bool`, `literal`.",
+    ]
+    dtype: Annotated[str, "torch's name without the prefix (`float32`); empty for a literal."]
+    shape: Annotated[tuple[int, ...], "Sizes of the dimensions."]
+    low: Annotated[float, "Lower end of the range; mean minus one deviation for `normal`."] = 0.0
+    high: Annotated[float, "Upper end of the range, exclusive; mean plus one deviation for `normal`."] = 0.0
+    literal: Annotated[
+        str,
+        "Python expression of the values, of a constraint (`diagonal`, `upper`, …), or of the argument itself.",
+    ] = ""
 
 
 @dataclass(frozen=True)
@@ -54,13 +77,13 @@ class Provenance:
     `packages`: releases of other projects that hold a part of it ("timm==1.0.9").
     """
 
-    origin: str  # "package:torch", "git:https://…", "nnsmith", "directory:…"
-    repository: str
-    revision: str
-    path: str
-    lines: str  # "120-164"; "" where there is no file
-    license: str
-    packages: tuple[str, ...] = ()
+    origin: Annotated[str, "The source: `package:torch`, `git:https://…`, `nnsmith`, `directory:…`."]
+    repository: Annotated[str, "Name or address of the repository or package."]
+    revision: Annotated[str, "Commit or release."]
+    path: Annotated[str, "File inside it."]
+    lines: Annotated[str, "First and last line, 1-based and inclusive (`120-164`); empty where there is no file."]
+    license: Annotated[str, "SPDX expression of the file's licence."]
+    packages: Annotated[tuple[str, ...], "Releases of other projects that hold a part of it (`timm==1.0.9`)."] = ()
 
 
 @dataclass(frozen=True)
@@ -80,9 +103,9 @@ class Draft:
 class NativeSource:
     """One C++ or CUDA file, without the functions that the kernel at hand does not need."""
 
-    path: str
-    text: str
-    license: str
+    path: Annotated[str, "File inside the repository."]
+    text: Annotated[str, "The file, without functions that the kernel does not need."]
+    license: Annotated[str, "SPDX expression of the file's licence."]
 
 
 @dataclass(frozen=True)
@@ -95,24 +118,24 @@ class Kernel:
     empty where the repository holds no pure-PyTorch equivalent that runs.
     """
 
-    kernel_id: str
-    schema_version: int
-    wrapper: str  # the class or function on top level that uses the kernels
-    wrapper_kind: str  # "function", "class", "autograd", "module"
-    wrapper_source: str
-    extension: str  # the native module, by the name under which it is built
-    binding: str  # the name that Python sees
-    binding_form: str  # "pybind11", "torch_library", "load_inline"
-    binding_source: str  # the statements that bind it; "" where `load_inline` writes them
-    host: str
-    kernels: tuple[str, ...]
-    native: tuple[NativeSource, ...]
-    musa: tuple[NativeSource, ...]  # the same kernels for MUSA, where the repository holds both
-    provenance: Provenance  # of the wrapper; its licence is that of all files of the row
-    equivalent: str  # where its PyTorch equivalent stands and what speaks for it; "" if none was found
-    task_id: str
-    candidate: str
-    split: str
+    kernel_id: Annotated[str, "Hash of the row's content."]
+    schema_version: SchemaVersion
+    wrapper: Annotated[str, "The class or function on top level that uses the kernels."]
+    wrapper_kind: Annotated[str, "`function`, `class`, `autograd` or `module`."]
+    wrapper_source: Annotated[str, "The wrapper's Python."]
+    extension: Annotated[str, "The native module, by the name under which it is built."]
+    binding: Annotated[str, "The name that Python sees."]
+    binding_form: Annotated[str, "`pybind11`, `torch_library` or `load_inline`."]
+    binding_source: Annotated[str, "The statements that bind it; empty where `load_inline` writes them."]
+    host: Annotated[str, "The host function that launches the kernels."]
+    kernels: Annotated[tuple[str, ...], "Names of the kernels."]
+    native: Annotated[tuple[NativeSource, ...], "The C++ and CUDA files."]
+    musa: Annotated[tuple[NativeSource, ...], "The same kernels for MUSA, where the repository holds both."]
+    provenance: Annotated[Provenance, "Where the wrapper stands; its licence is that of all files of the row."]
+    equivalent: Annotated[str, "Where its PyTorch equivalent stands and what speaks for it; empty if none was found."]
+    task_id: Annotated[str, "The task of its equivalent; empty where none runs."]
+    candidate: Annotated[str, "A program for that task made of this code; empty where there is no task."]
+    split: Split
 
 
 @dataclass(frozen=True)
@@ -132,48 +155,59 @@ class Task:
     sizes, such as bounds of indices. Where the sizes cannot be scaled, `measure` is empty and `measure_note` says why.
     """
 
-    task_id: str
-    schema_version: int
-    source_kind: SourceKind
-    name: str
-    reference: str
-    operators: tuple[str, ...]  # dispatched aten operators, in order: "aten.mul.Tensor"
-    operator_family: OperatorFamily
-    level: int  # KernelBench's scale: 1 single operator, 2 a few fused, 3 a whole block
-    inputs: tuple[InputSpec, ...]
-    provenance: Provenance
-    split: str
-    text_signature: tuple[int, ...]  # MinHash over source shingles
-    graph_fingerprint: str  # hash of the traced graph with shapes abstracted
-    measure: tuple[InputSpec, ...] = ()
-    measure_note: str = ""
+    task_id: Annotated[str, "Hash of the reference and what it was made from."]
+    schema_version: SchemaVersion
+    source_kind: Annotated[
+        SourceKind,
+        "Where it came from: mined, paired with a kernel, generated, composed, or one operator.",
+    ]
+    name: Annotated[str, "The class or graph that it was made from, for people."]
+    reference: Annotated[
+        str,
+        "Python that defines `Model`, `get_inputs()` and `get_init_inputs()`, in KernelBench's form.",
+    ]
+    operators: Annotated[tuple[str, ...], "Dispatched aten operators, in order (`aten.mul.Tensor`)."]
+    operator_family: Annotated[
+        OperatorFamily, "The kind of work that dominates it; the paper balances its mixture over these."
+    ]
+    level: Annotated[int, "KernelBench's scale: 1 a single operator, 2 a few fused, 3 a whole block."]
+    inputs: Annotated[tuple[InputSpec, ...], "Arguments of `forward` at proof size."]
+    provenance: Annotated[Provenance, "The line of code that it came from."]
+    split: Split
+    text_signature: Annotated[tuple[int, ...], "MinHash over shingles of the source."]
+    graph_fingerprint: Annotated[str, "Hash of the traced graph, shapes abstracted."]
+    measure: Annotated[
+        tuple[InputSpec, ...],
+        "The same arguments at measure size; empty where sizes cannot be scaled.",
+    ] = ()
+    measure_note: Annotated[str, "Why `measure` is empty."] = ""
 
 
 @dataclass(frozen=True)
 class TensorFact:
     """One tensor of a trace. `role`: input, parameter, buffer, intermediate, output."""
 
-    name: str
-    role: str
-    operator: str  # the aten operator that made it; "" for inputs, parameters and buffers
-    shape: tuple[int, ...]
-    stride: tuple[int, ...]
-    dtype: str
-    operands: tuple[str, ...] = ()  # names of the tensors that the operator was given, in order
-    arguments: str = ""  # its other arguments: "dim=[1], keepdim=False"
+    name: Annotated[str, "Name in the trace."]
+    role: Annotated[str, "`input`, `parameter`, `buffer`, `intermediate` or `output`."]
+    operator: Annotated[str, "The aten operator that made it; empty for inputs, parameters and buffers."]
+    shape: Annotated[tuple[int, ...], "Sizes of the dimensions."]
+    stride: Annotated[tuple[int, ...], "Strides in elements."]
+    dtype: Annotated[str, "torch's name without the prefix."]
+    operands: Annotated[tuple[str, ...], "Names of the tensors that the operator was given, in order."] = ()
+    arguments: Annotated[str, "Its other arguments (`dim=[1], keepdim=False`)."] = ""
 
 
 @dataclass(frozen=True)
 class Trace:
     """Facts about one execution of a reference on one set of input shapes."""
 
-    inputs: tuple[InputSpec, ...]
-    tensors: tuple[TensorFact, ...]
-    operators: tuple[str, ...]
-    flops: int
-    bytes: int  # least traffic: every input and parameter read once, every output written once
-    intensity: float  # flops / bytes
-    bound: Bound
+    inputs: Annotated[tuple[InputSpec, ...], "The arguments."]
+    tensors: Annotated[tuple[TensorFact, ...], "Every tensor of the run."]
+    operators: Annotated[tuple[str, ...], "Dispatched aten operators, in order."]
+    flops: Annotated[int, "Floating-point operations."]
+    bytes: Annotated[int, "Least traffic: every input and parameter read once, every output written once."]
+    intensity: Annotated[float, "`flops` / `bytes`."]
+    bound: Annotated[Bound, "What limits it on the roofline."]
 
 
 @dataclass(frozen=True)
@@ -183,56 +217,61 @@ class Usage:
     `completion_tokens` include `reasoning_tokens`, `prompt_tokens` include `cached_tokens`.
     """
 
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    reasoning_tokens: int = 0
-    cached_tokens: int = 0
+    prompt_tokens: Annotated[int, "Tokens of the request, `cached_tokens` included."] = 0
+    completion_tokens: Annotated[int, "Tokens of the reply, `reasoning_tokens` included."] = 0
+    reasoning_tokens: Annotated[int, "Tokens of the reply before its text."] = 0
+    cached_tokens: Annotated[int, "Tokens of the request that the server had in its cache."] = 0
 
 
 NO_USAGE = Usage()
+Asked = Annotated[Usage, "Tokens of the request, as the server counts them; 0 where nothing was counted."]
 
 
 @dataclass(frozen=True)
 class ReasoningStep:
     """One of the six steps: see `musadata.teacher.prompts.STEPS`."""
 
-    step: str
-    text: str
+    step: Annotated[str, "Which of the six steps: see `musadata.teacher.prompts.STEPS`."]
+    text: Annotated[str, "What it says."]
 
 
 @dataclass(frozen=True)
 class Claim:
     """A sentence of an analysis, with what it claims as an expression over the facts: see docs/grounding.md."""
 
-    step: str
-    sentence: str
-    expression: str
-    outcome: ClaimOutcome
-    why: str = ""  # the facts that contradict it, or why it is not checked
+    step: Annotated[str, "The step that the sentence is of."]
+    sentence: Annotated[str, "The sentence, word for word."]
+    expression: Annotated[str, "What it claims, as an expression over the facts."]
+    outcome: Annotated[ClaimOutcome, "What the facts say of it."]
+    why: Annotated[str, "The facts that contradict it, or why it is not checked."] = ""
 
 
 @dataclass(frozen=True)
 class Annotation:
     """What is known about a task before anyone writes a kernel for it. Two traces or more."""
 
-    annotation_id: str
-    schema_version: int
-    task_id: str
-    traces: tuple[Trace, ...]
-    reasoning: tuple[ReasoningStep, ...]
-    grounded: bool
-    ungrounded: tuple[str, ...]  # claims in the reasoning that the traces contradict
-    teacher: str
-    split: str
-    thoughts: str = ""  # what a reasoning model wrote before its reply, where its server shows it
-    finish_reason: str = ""  # why the server ended the reply ("stop", "length")
-    logprobs: tuple[float, ...] = ()  # of the reply's tokens, natural logarithms, where they were asked for
-    usage: Usage = NO_USAGE
-    server: str = ""  # its address; "" for a teacher without one
-    served_model: str = ""  # the model and its revision, as the server reports them
-    checked: float = 0.0  # share of the reasoning's sentences that have a claim which facts decide
-    claims: tuple[Claim, ...] = ()  # of the reasoning's sentences; what has none is prose
-    schedule: str = ""  # of the program that the reasoning plans, as in `Candidate`; "" if the teacher does not say
+    annotation_id: Annotated[str, "Hash of the task, the teacher and the reasoning."]
+    schema_version: SchemaVersion
+    task_id: TaskId
+    traces: Annotated[tuple[Trace, ...], "Facts on two or more sets of shapes."]
+    reasoning: Annotated[tuple[ReasoningStep, ...], "The six steps."]
+    grounded: Annotated[bool, "Whether the traces contradict nothing in it."]
+    ungrounded: Annotated[tuple[str, ...], "Claims that the traces contradict."]
+    teacher: Teacher
+    split: Split
+    thoughts: Thoughts = ""
+    finish_reason: FinishReason = ""
+    logprobs: Logprobs = ()
+    usage: Asked = NO_USAGE
+    server: Server = ""
+    served_model: ServedModel = ""
+    checked: Annotated[float, "Share of the reasoning's sentences that have a claim which facts decide."] = 0.0
+    claims: Annotated[tuple[Claim, ...], "Claims of the reasoning's sentences; what has none is prose."] = ()
+    schedule: Annotated[
+        str,
+        "Of the program that the reasoning plans, as in `candidates`; empty if the teacher does not say.",
+    ] = ""
+    license: License = ""
 
 
 @dataclass(frozen=True)
@@ -240,14 +279,17 @@ class Finding:
     """One reason in a verdict, with its evidence. `line` is 1-based in the candidate's source, 0 if unknown.
     `condition`: of the inputs on which it was found, "" where it does not depend on inputs; see `ConditionFact`."""
 
-    rule: str
-    message: str
-    line: int = 0
-    operator: str = ""
-    index: str = ""
-    expected: str = ""
-    got: str = ""
-    condition: str = ""
+    rule: Annotated[str, "Name of the rule or check: see `musadata policies`."]
+    message: Annotated[str, "What was found."]
+    line: Annotated[int, "Line in the candidate's source, 1-based; 0 if unknown."] = 0
+    operator: Annotated[str, "The aten operator that was called."] = ""
+    index: Annotated[str, "Where results differ."] = ""
+    expected: Annotated[str, "The reference's value there."] = ""
+    got: Annotated[str, "The candidate's value there."] = ""
+    condition: Annotated[
+        str,
+        "Of the inputs on which it was found, as in `facts.conditions`; empty where it does not depend on inputs.",
+    ] = ""
 
 
 @dataclass(frozen=True)
@@ -256,9 +298,9 @@ class ConditionFact:
     "shapes" for its other shapes, else the name of a variant of the values, such as "scaled by -3".
     Sets on which zeros would pass do not count."""
 
-    condition: str
-    passed: int
-    total: int
+    condition: Annotated[str, "`declared`, `shapes`, or the name of a variant of the values (`scaled by -3`)."]
+    passed: Annotated[int, "Input sets on which the candidate is right."]
+    total: Annotated[int, "Input sets that were tried."]
 
 
 @dataclass(frozen=True)
@@ -276,23 +318,32 @@ class Facts:
         stage: the last stage that was reached.
     """
 
-    compiles: bool | None = None
-    runs: bool | None = None
-    right: bool | None = None
-    conditions: tuple[ConditionFact, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    stage: VerifyStage = VerifyStage.EXTRACT
+    compiles: Annotated[
+        bool | None,
+        "Null where no compiler was asked, since running the program would not be safe.",
+    ] = None
+    runs: Annotated[
+        bool | None,
+        "Whether each call on the declared inputs ends without an exception or a fault; null if it was not run.",
+    ] = None
+    right: Annotated[
+        bool | None,
+        "Whether results are right on the declared inputs; null if nothing can be said.",
+    ] = None
+    conditions: Annotated[tuple[ConditionFact, ...], "How many input sets of each kind it passes."] = ()
+    findings: Annotated[tuple[Finding, ...], "All that speaks against it under some policy."] = ()
+    stage: Annotated[VerifyStage, "The last stage that was reached."] = VerifyStage.EXTRACT
 
 
 @dataclass(frozen=True)
 class Timing:
     """Milliseconds of a device's work, without the host's share: median, and a 95 % confidence interval for it."""
 
-    name: str  # "candidate", "eager", "compile"
-    median_ms: float
-    low_ms: float
-    high_ms: float
-    repetitions: int
+    name: Annotated[str, "`candidate`, `eager` or `compile`."]
+    median_ms: Annotated[float, "Median of the device's work in milliseconds, without the host's share."]
+    low_ms: Annotated[float, "Lower end of the median's 95 % confidence interval."]
+    high_ms: Annotated[float, "Upper end of the median's 95 % confidence interval."]
+    repetitions: Annotated[int, "Calls that were measured."]
 
 
 @dataclass(frozen=True)
@@ -332,53 +383,57 @@ class Verdict:
 class Candidate:
     """One answer of a teacher and its verdict."""
 
-    candidate_id: str
-    schema_version: int
-    task_id: str
-    sample: int
-    turn: int
-    parent_id: str  # the candidate that this one repairs; "" at turn 1
-    source: str
-    teacher: str
-    schedule: str  # what the teacher says it did; "" if it does not say
-    fault: str  # the fault that the compiler teacher seeded; "" if none
-    accepted: bool
-    kept: bool  # chosen into the diverse set of its task
-    error_class: ErrorClass | None
-    stage: VerifyStage
-    backend: str
-    test_share: float
-    speedup: float | None
-    reward: float
-    structure: str  # what kind of kernel it is, for the diversity of a task's set
-    findings: tuple[Finding, ...]
-    feedback: str
-    split: str
-    thoughts: str = ""  # this and the next five as in `Annotation`
-    finish_reason: str = ""
-    logprobs: tuple[float, ...] = ()
-    usage: Usage = NO_USAGE
-    server: str = ""
-    served_model: str = ""
-    reward_validity: float = 0.0  # these three add up to `reward`, see `musadata.verifier.reward.RewardParts`
-    reward_correctness: float = 0.0
-    reward_speed: float = 0.0
-    timings: tuple[Timing, ...] = ()  # as in `Verdict`
-    algorithm: str = ""  # of its kernels, read from their code: "tiled-matmul + pointwise"
-    chosen_because: str = ""  # why it was kept, see `musadata.sampling.diversity`; "" if it was not
-    policy: str = ""  # this and the next as in `Verdict`
-    facts: Facts = Facts()
+    candidate_id: Annotated[str, "Hash of the task, the program and what produced it."]
+    schema_version: SchemaVersion
+    task_id: TaskId
+    sample: Annotated[int, "Number of the conversation about the task."]
+    turn: Annotated[int, "Number of the answer in it, from 1."]
+    parent_id: Annotated[str, "The candidate that this one repairs; empty at turn 1."]
+    source: Annotated[str, "The program: Python that defines `ModelNew`."]
+    teacher: Teacher
+    schedule: Annotated[str, "What the teacher says it did; empty if it does not say."]
+    fault: Annotated[str, "The fault that the compiler teacher seeded; empty if none."]
+    accepted: Annotated[bool, "Whether the policy accepts it."]
+    kept: Annotated[bool, "Whether it was chosen into the diverse set of its task."]
+    error_class: Annotated[ErrorClass | None, "Why it was not accepted; null if it was."]
+    stage: Annotated[VerifyStage, "The last stage of the verifier that was reached."]
+    backend: Backend
+    test_share: Annotated[float, "Share of randomised tests passed, 0 to 1."]
+    speedup: Annotated[float | None, "Eager's median time by the candidate's; null where nothing was timed."]
+    reward: Annotated[float, "Reward of the answer: −1 to 0 where it failed, 1 and more where it was accepted."]
+    structure: Annotated[str, "What kind of kernel it is, for the diversity of a task's set."]
+    findings: Annotated[tuple[Finding, ...], "The reasons for which the policy refuses it."]
+    feedback: Annotated[str, "What the verifier tells the model; never holds expected tensors."]
+    split: Split
+    thoughts: Thoughts = ""
+    finish_reason: FinishReason = ""
+    logprobs: Logprobs = ()
+    usage: Asked = NO_USAGE
+    server: Server = ""
+    served_model: ServedModel = ""
+    reward_validity: Annotated[float, "Part of `reward` for a program that compiles and is allowed."] = 0.0
+    reward_correctness: Annotated[float, "Part of `reward` for right results."] = 0.0
+    reward_speed: Annotated[float, "Part of `reward` for a measured speedup."] = 0.0
+    timings: Annotated[tuple[Timing, ...], "Times that were measured."] = ()
+    algorithm: Annotated[str, "Of its kernels, read from their code (`tiled-matmul + pointwise`)."] = ""
+    chosen_because: Annotated[str, "Why it was kept; empty if it was not."] = ""
+    policy: Policy = ""
+    facts: Annotated[Facts, "What was measured, the same under all policies."] = Facts()
+    license: License = ""
 
 
 @dataclass(frozen=True)
 class MutantResult:
     """A wrong program on which a unit test was run."""
 
-    candidate_id: str  # "" where it is none of the corpus' candidates
-    fault: str  # that the compiler teacher seeded; "" where a teacher was wrong by itself
-    source: str  # "" where `candidate_id` says it
-    caught_by: str  # the first test function that fails; "import" where the program cannot be imported; "" if none does
-    why: str
+    candidate_id: Annotated[str, "The wrong program; empty where it is none of the corpus' candidates."]
+    fault: Annotated[str, "The fault that the compiler teacher seeded; empty where a teacher was wrong by itself."]
+    source: Annotated[str, "The program; empty where `candidate_id` says it."]
+    caught_by: Annotated[
+        str,
+        "The first test function that fails; `import` where the program cannot be imported; empty if none does.",
+    ]
+    why: Annotated[str, "How it fails."]
 
 
 @dataclass(frozen=True)
@@ -389,67 +444,71 @@ class UnitTest:
     CPU tensors, with equal parameters and buffers.
     """
 
-    unit_test_id: str
-    schema_version: int
-    task_id: str
-    sample: int
-    source: str
-    functions: tuple[str, ...]
-    honest: tuple[str, ...]  # candidate ids of the accepted programs that pass it
-    mutants: tuple[MutantResult, ...]
-    caught_share: float  # of `mutants`, 0 to 1
-    backend: str
-    operator_family: OperatorFamily
-    teacher: str
-    split: str
-    thoughts: str = ""  # this and the next five as in `Annotation`
-    finish_reason: str = ""
-    logprobs: tuple[float, ...] = ()
-    usage: Usage = NO_USAGE
-    server: str = ""
-    served_model: str = ""
+    unit_test_id: Annotated[str, "Hash of the row's content."]
+    schema_version: SchemaVersion
+    task_id: TaskId
+    sample: Annotated[int, "Number of the answer about the task."]
+    source: Annotated[str, "Python with functions `test_…` that take the fixtures `reference` and `candidate`."]
+    functions: Annotated[tuple[str, ...], "Names of the test functions."]
+    honest: Annotated[tuple[str, ...], "Candidate ids of the accepted programs that pass it."]
+    mutants: Annotated[tuple[MutantResult, ...], "Wrong programs on which it was run."]
+    caught_share: Annotated[float, "Share of `mutants` that it catches, 0 to 1."]
+    backend: Backend
+    operator_family: Family
+    teacher: Teacher
+    split: Split
+    thoughts: Thoughts = ""
+    finish_reason: FinishReason = ""
+    logprobs: Logprobs = ()
+    usage: Asked = NO_USAGE
+    server: Server = ""
+    served_model: ServedModel = ""
+    license: License = ""
 
 
 @dataclass(frozen=True)
 class Question:
     """A question about a task or one of its kernels, with an answer that follows from `facts`."""
 
-    question_id: str
-    schema_version: int
-    task_id: str
-    candidate_id: str  # the accepted candidate whose kernel it is about; "" for none
-    topic: QuestionTopic
-    facts: str  # what of the trace or the kernel it can be answered from
-    question: str
-    answer: str
-    operator_family: OperatorFamily
-    license: str
-    teacher: str
-    split: str
-    thoughts: str = ""  # this and the next five as in `Annotation`
-    finish_reason: str = ""
-    logprobs: tuple[float, ...] = ()
-    usage: Usage = NO_USAGE
-    server: str = ""
-    served_model: str = ""
-    claim: str = ""  # what the answer says, as an expression over the facts that holds; "" where none was given
+    question_id: Annotated[str, "Hash of the row's content."]
+    schema_version: SchemaVersion
+    task_id: TaskId
+    candidate_id: Annotated[str, "The accepted candidate whose kernel it is about; empty for none."]
+    topic: Annotated[QuestionTopic, "What it is about."]
+    facts: Annotated[str, "What of the trace or the kernel it can be answered from."]
+    question: Annotated[str, "The question."]
+    answer: Annotated[str, "The answer; every figure follows from `facts`."]
+    operator_family: Family
+    license: License
+    teacher: Teacher
+    split: Split
+    thoughts: Thoughts = ""
+    finish_reason: FinishReason = ""
+    logprobs: Logprobs = ()
+    usage: Asked = NO_USAGE
+    server: Server = ""
+    served_model: ServedModel = ""
+    claim: Annotated[
+        str,
+        "What the answer says, as an expression over the facts that holds; empty where none was given.",
+    ] = ""
 
 
 @dataclass(frozen=True)
 class Message:
     """One message of a conversation. `loss`: train on it."""
 
-    role: str
-    content: str
-    loss: bool
+    role: Annotated[str, "`system`, `user` or `assistant`."]
+    content: Annotated[str, "The text."]
+    loss: Annotated[bool, "Whether to train on it."]
 
 
 @dataclass(frozen=True)
 class Turn:
     """One answer of a conversation and the message that it answers, word for word."""
 
-    question: str
-    answer: str
+    question: Annotated[str, "The message that was answered."]
+    answer: Annotated[str, "The answer, word for word."]
 
 
 @dataclass(frozen=True)
@@ -461,45 +520,49 @@ class Trajectory:
     learns from every answer.
     """
 
-    trajectory_id: str
-    schema_version: int
-    task_id: str
-    messages: tuple[Message, ...]
-    candidates: tuple[str, ...]
-    outcomes: tuple[str, ...]  # per turn: "accepted" or the error class
-    rewards: tuple[float, ...]
-    fault: str
-    success: bool
-    trajectory_return: float  # PrimeEcho's return
-    teacher: str
-    split: str
-    turns: tuple[Turn, ...] = ()
+    trajectory_id: Annotated[str, "Hash of the conversation."]
+    schema_version: SchemaVersion
+    task_id: TaskId
+    messages: Annotated[
+        tuple[Message, ...],
+        "The conversation for trainers: its only assistant's message is an accepted answer.",
+    ]
+    candidates: Annotated[tuple[str, ...], "Candidate id of each answer."]
+    outcomes: Annotated[tuple[str, ...], "Of each answer: `accepted` or the error class."]
+    rewards: Annotated[tuple[float, ...], "Of each answer."]
+    fault: Annotated[str, "The fault that was seeded in the first answer; empty if none."]
+    success: Annotated[bool, "Whether the last answer was accepted."]
+    trajectory_return: Annotated[float, "PrimeEcho's return."]
+    teacher: Teacher
+    split: Split
+    turns: Annotated[tuple[Turn, ...], "The conversation as it was held."] = ()
+    license: License = ""
 
 
 @dataclass(frozen=True)
 class Port:
     """An accepted candidate in the form for MUSA. `changes`: each name that became another one, as "cuda → musa"."""
 
-    port_id: str
-    schema_version: int
-    task_id: str
-    candidate_id: str
-    source: str
-    changes: tuple[str, ...]
-    verdict: PortVerdict
-    operator_family: OperatorFamily
-    license: str
-    teacher: str  # of the candidate
-    split: str
+    port_id: Annotated[str, "Hash of the row's content."]
+    schema_version: SchemaVersion
+    task_id: TaskId
+    candidate_id: Annotated[str, "The accepted candidate that was ported."]
+    source: Annotated[str, "The program for MUSA."]
+    changes: Annotated[tuple[str, ...], "Each name that became another one (`cuda → musa`)."]
+    verdict: Annotated[PortVerdict, "What is known of it."]
+    operator_family: Family
+    license: License
+    teacher: Annotated[str, "Who wrote the candidate."]
+    split: Split
 
 
 @dataclass(frozen=True)
 class Reject:
     """What a step dropped, and why. Nothing disappears."""
 
-    schema_version: int
-    dataset: str  # the dataset that it would have become a row of
-    step: str
-    reason: str  # short and countable: "nondeterministic"
-    detail: str
-    origin: str  # path:lines, task id or candidate id
+    schema_version: SchemaVersion
+    dataset: Annotated[str, "The dataset that it would have become a row of."]
+    step: Annotated[str, "The step that dropped it."]
+    reason: Annotated[str, "Short and countable: `nondeterministic`."]
+    detail: Annotated[str, "What was seen."]
+    origin: Annotated[str, "`path:lines`, a task id or a candidate id."]

@@ -84,7 +84,15 @@ def _restorer(hint: Any) -> Callable[[Any], Any]:
     if dataclasses.is_dataclass(hint):
         parts = {name: _from_plain(inner) for name, inner in hints_of(hint).items()}
         kind = typing.cast(Callable[..., Any], hint)
-        return lambda row: kind(**{name: make(row[name]) for name, make in parts.items() if name in row})
+        # What an older corpus lacks is null where Arrow or DuckDB has read it.
+        optional = {one.name for one in dataclasses.fields(hint) if one.default is not dataclasses.MISSING}
+        return lambda row: kind(
+            **{
+                name: make(row[name])
+                for name, make in parts.items()
+                if name in row and (row[name] is not None or name not in optional)
+            }
+        )
 
     def convert(value: Any) -> Any:
         if type(value) is hint:

@@ -5,16 +5,29 @@ As in `musadata.records`, each is a frozen dataclass from which its Arrow schema
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
-from musadata.records import ErrorClass, OperatorFamily
+from musadata.columns import (
+    CandidateId,
+    CompletionTokens,
+    ConversationTokens,
+    Family,
+    License,
+    PromptTokens,
+    SchemaVersion,
+    Split,
+    TaskId,
+    Teacher,
+)
+from musadata.records import ErrorClass
 
 
 @dataclass(frozen=True)
 class ChatMessage:
     """A message as trainers read it."""
 
-    role: str
-    content: str
+    role: Annotated[str, "`system`, `user` or `assistant`."]
+    content: Annotated[str, "The text."]
 
 
 @dataclass(frozen=True)
@@ -26,40 +39,67 @@ class SftRow:
     for the families whose completions musadata words itself.
     """
 
-    sft_id: str
-    schema_version: int
-    task_id: str
-    family: str  # see the functions of `musadata.corpus.views`
-    prompt: tuple[ChatMessage, ...]
-    completion: tuple[ChatMessage, ...]
-    conversation: tuple[ChatMessage, ...]
-    operator_family: OperatorFamily
-    license: str
-    teacher: str
-    split: str
-    candidate_id: str = ""  # the program that is learnt, or asked about; "" for none
-    evidence: str = ""
+    sft_id: Annotated[str, "Hash of the row's content."]
+    schema_version: SchemaVersion
+    task_id: TaskId
+    family: Annotated[
+        str,
+        "What is taught: `reasoning`, `generation`, `reasoned`, `repair`, `review`, `feedback`, `question`, "
+        "`unit_test`, `optimisation`, `profiling` or `translation`.",
+    ]
+    prompt: Annotated[
+        tuple[ChatMessage, ...],
+        "What the model is given; failed answers of a conversation are messages of their own.",
+    ]
+    completion: Annotated[tuple[ChatMessage, ...], "The answer to learn: the loss is on it alone."]
+    conversation: Annotated[
+        tuple[ChatMessage, ...],
+        "Prompt and completion in one, for trainers that learn from every answer: failed answers are quoted in the "
+        "user's message.",
+    ]
+    operator_family: Family
+    license: License
+    teacher: Teacher
+    split: Split
+    candidate_id: Annotated[str, "The program that is learnt, or asked about; empty for none."] = ""
+    evidence: Annotated[
+        str,
+        "JSON: what the completion was made from, for families whose completions musadata words itself.",
+    ] = ""
+    prompt_tokens: PromptTokens = 0
+    completion_tokens: CompletionTokens = 0
+    conversation_tokens: ConversationTokens = 0
 
 
 @dataclass(frozen=True)
 class RftRow:
     """Rejection-sampled fine-tuning: one accepted, structurally different answer per row."""
 
-    rft_id: str
-    schema_version: int
-    task_id: str
-    candidate_id: str
-    prompt: tuple[ChatMessage, ...]
-    completion: tuple[ChatMessage, ...]
-    conversation: tuple[ChatMessage, ...]  # as in `SftRow`
-    reward: float
-    structure: str
-    operator_family: OperatorFamily
-    license: str
-    teacher: str
-    split: str
-    reward_speed: float = 0.0  # what of `reward` a measured speedup gave
-    speedup: float | None = None
+    rft_id: Annotated[str, "Hash of the row's content."]
+    schema_version: SchemaVersion
+    task_id: TaskId
+    candidate_id: CandidateId
+    prompt: Annotated[
+        tuple[ChatMessage, ...],
+        "What the model is given; failed answers of a conversation are messages of their own.",
+    ]
+    completion: Annotated[tuple[ChatMessage, ...], "The answer to learn: the loss is on it alone."]
+    conversation: Annotated[
+        tuple[ChatMessage, ...],
+        "Prompt and completion in one, for trainers that learn from every answer: failed answers are quoted in the "
+        "user's message.",
+    ]
+    reward: Annotated[float, "Reward of the answer."]
+    structure: Annotated[str, "What kind of kernel it is."]
+    operator_family: Family
+    license: License
+    teacher: Teacher
+    split: Split
+    reward_speed: Annotated[float, "What of `reward` a measured speedup gave."] = 0.0
+    speedup: Annotated[float | None, "Eager's median time by the candidate's; null where nothing was timed."] = None
+    prompt_tokens: PromptTokens = 0
+    completion_tokens: CompletionTokens = 0
+    conversation_tokens: ConversationTokens = 0
 
 
 class PreferenceKind(StrEnum):
@@ -77,63 +117,70 @@ class PreferenceRow:
     `decisions` says in how many places their programs differ: 1 for a single fault that is mended, or a single change.
     """
 
-    preference_id: str
-    schema_version: int
-    task_id: str
-    prompt: tuple[ChatMessage, ...]
-    chosen: tuple[ChatMessage, ...]
-    rejected: tuple[ChatMessage, ...]
-    chosen_id: str  # candidate ids
-    rejected_id: str
-    chosen_reward: float
-    rejected_reward: float
-    rejected_error: ErrorClass | None  # None if it was accepted, but slower
-    operator_family: OperatorFamily
-    license: str
-    teacher: str
-    split: str
-    chosen_reward_speed: float = 0.0  # as in `RftRow`; a failed answer has none
-    kind: PreferenceKind = PreferenceKind.RIGHT
-    decisions: int = 0
+    preference_id: Annotated[str, "Hash of the row's content."]
+    schema_version: SchemaVersion
+    task_id: TaskId
+    prompt: Annotated[tuple[ChatMessage, ...], "What both answers are given."]
+    chosen: Annotated[tuple[ChatMessage, ...], "The accepted answer."]
+    rejected: Annotated[tuple[ChatMessage, ...], "The other answer."]
+    chosen_id: Annotated[str, "Candidate id of the chosen answer."]
+    rejected_id: Annotated[str, "Candidate id of the rejected answer."]
+    chosen_reward: Annotated[float, "Reward of the chosen answer."]
+    rejected_reward: Annotated[float, "Reward of the rejected answer."]
+    rejected_error: Annotated[ErrorClass | None, "Why the rejected answer failed; null if it was accepted, but slower."]
+    operator_family: Family
+    license: License
+    teacher: Teacher
+    split: Split
+    chosen_reward_speed: Annotated[float, "What of `chosen_reward` a measured speedup gave."] = 0.0
+    kind: Annotated[PreferenceKind, "Why one is preferred to the other."] = PreferenceKind.RIGHT
+    decisions: Annotated[
+        int,
+        "In how many places the programs differ: 1 for a single fault that is mended, or a single change.",
+    ] = 0
+    prompt_tokens: PromptTokens = 0
+    chosen_tokens: Annotated[int, "Tokens of `chosen`, as `prompt_tokens`."] = 0
+    rejected_tokens: Annotated[int, "Tokens of `rejected`, as `prompt_tokens`."] = 0
 
 
 @dataclass(frozen=True)
 class RewardModel:
     """How verl scores an answer: `ground_truth` is the task as JSON, for `musadata.corpus.views.task_of`."""
 
-    style: str
-    ground_truth: str
+    style: Annotated[str, "How verl scores: `rule`."]
+    ground_truth: Annotated[str, "The task as JSON, for `musadata.corpus.views.task_of`."]
 
 
 @dataclass(frozen=True)
 class ExtraInfo:
     """What verl hands to the reward function beside the answer. `index` is a hash of the task id."""
 
-    index: int
-    split: str
-    task_id: str
-    operator_family: OperatorFamily
-    level: int
+    index: Annotated[int, "A hash of the task id."]
+    split: Split
+    task_id: TaskId
+    operator_family: Family
+    level: Annotated[int, "KernelBench's scale, 1 to 3."]
 
 
 @dataclass(frozen=True)
 class RlRow:
     """A prompt for reinforcement learning, in verl's columns; TRL's GRPO reads `prompt` and passes the rest on."""
 
-    rl_id: str
-    schema_version: int
-    task_id: str
-    data_source: str
-    prompt: tuple[ChatMessage, ...]
-    ability: str
-    reward_model: RewardModel
-    extra_info: ExtraInfo
-    license: str
-    split: str
-    samples: int = 0  # first answers of the teachers, without seeded faults: the measured difficulty
-    passed: int = 0  # of them accepted
-    avg_at_k: float | None = None  # passed / samples; None without samples
-    pass_at_k: tuple[float, ...] = ()  # pass@1, pass@2, … pass@samples, see `musadata.sampling.pass_rate`
+    rl_id: Annotated[str, "Hash of the row's content."]
+    schema_version: SchemaVersion
+    task_id: TaskId
+    data_source: Annotated[str, "Which reward function is meant: see docs/training.md."]
+    prompt: Annotated[tuple[ChatMessage, ...], "What the model is given."]
+    ability: Annotated[str, "Kind of work, in verl's words."]
+    reward_model: Annotated[RewardModel, "What the reward function needs."]
+    extra_info: Annotated[ExtraInfo, "What verl hands to the reward function beside the answer."]
+    license: License
+    split: Split
+    samples: Annotated[int, "First answers of the teachers, without seeded faults: the measured difficulty."] = 0
+    passed: Annotated[int, "How many of `samples` were accepted."] = 0
+    avg_at_k: Annotated[float | None, "`passed` / `samples`; null without samples."] = None
+    pass_at_k: Annotated[tuple[float, ...], "pass@1, pass@2, … pass@samples by the unbiased estimator."] = ()
+    prompt_tokens: PromptTokens = 0
 
 
 class RetryState(StrEnum):
@@ -149,15 +196,15 @@ class RetryState(StrEnum):
 class RetryRow:
     """A task whose answers all failed, as a repair task: Buffered Dynamic Retry."""
 
-    retry_id: str
-    schema_version: int
-    task_id: str
-    candidate_id: str  # the failed answer that got furthest
-    state: RetryState
-    tries: int  # rounds in which it came back
-    prompt: tuple[ChatMessage, ...]  # the task, the failed answer and what the verifier said of it
-    error_class: ErrorClass
-    feedback: str
-    operator_family: OperatorFamily
-    license: str
-    split: str
+    retry_id: Annotated[str, "Hash of the row's content."]
+    schema_version: SchemaVersion
+    task_id: TaskId
+    candidate_id: Annotated[str, "The failed answer that got furthest."]
+    state: Annotated[RetryState, "Where the task is."]
+    tries: Annotated[int, "Rounds in which it came back."]
+    prompt: Annotated[tuple[ChatMessage, ...], "The task, the failed answer and what the verifier said of it."]
+    error_class: Annotated[ErrorClass, "Why the answer failed."]
+    feedback: Annotated[str, "What the verifier said of it."]
+    operator_family: Family
+    license: License
+    split: Split

@@ -20,12 +20,11 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import pyarrow as pa
 
 from musadata.config import Config, TeacherConfig
-from musadata.corpus.datasets import DATASETS
 from musadata.corpus.funnel import Funnel
 from musadata.errors import Cancelled, Outage
 from musadata.records import Annotation, Candidate, Reject, Task
 from musadata.storage.commits import Commit, ensure_commit, find_commit, input_hashes, require_commit, stage_digest
-from musadata.storage.shards import Output, Shard, ShardWriter, SplitWriter, deal, read_shard
+from musadata.storage.shards import Output, Shard, ShardWriter, SplitWriter, deal, is_split, read_shard
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -56,9 +55,7 @@ class Writers:
 
     def keep_batch(self, dataset: str, batch: pa.RecordBatch) -> None:
         """Rows as they were read, which costs a tenth of making them anew."""
-        writer = self._writers[dataset]
-        assert isinstance(writer, ShardWriter)
-        writer.write_batch(batch)
+        self._writers[dataset].write_batch(batch)
 
     def reject(self, reject: Reject) -> None:
         self._writers["rejects"].write(reject)
@@ -69,7 +66,7 @@ class Writers:
 
 
 def _writer(corpus: str, dataset: str, shard: Shard, kind: type, stage: str, part: str) -> ShardWriter | SplitWriter:
-    if dataset in DATASETS and DATASETS[dataset].trainable:
+    if is_split(dataset, kind):
         return SplitWriter(corpus, dataset, shard, kind, part)
     return ShardWriter(corpus, dataset, shard, kind, name=f"rejects-{stage}" if dataset == "rejects" else "")
 
@@ -218,7 +215,7 @@ def task_limit(config: Config, shard: Shard) -> int | None:
 def annotated_tasks(config: Config, corpus: str, shard: Shard) -> Sequence[tuple[Task, Annotation]]:
     """The tasks of a shard that have an annotation, with it."""
     commits = [require_commit(corpus, stage, shard) for stage in ("stage1", "stage2")]
-    hashes = commits[0].output("tasks").sha256, commits[1].output("annotations").sha256
+    hashes = (*input_hashes(commits[:1], reads=["tasks"]), *input_hashes(commits[1:], reads=["annotations"]))
     return _annotated_tasks(corpus, shard, task_limit(config, shard), hashes)
 
 

@@ -6,12 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from musadata.columns import describe_columns
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.difficulty import HEADINGS as PASS_HEADINGS
 from musadata.corpus.difficulty import list_pass_rates
+from musadata.corpus.lengths import HEADINGS as LENGTH_HEADINGS
+from musadata.corpus.lengths import list_lengths
 from musadata.corpus.page_templates import PAGES
 from musadata.corpus.summary import DATASET_HEADINGS, FUNNEL_HEADINGS, list_datasets, list_funnel
 from musadata.storage.shards import parse_shard_name
+from musadata.tokens import TOKENIZER
 
 if TYPE_CHECKING:
     import duckdb
@@ -60,7 +64,7 @@ def render_card(manifest: dict[str, Any], facts: Facts) -> str:
     the loader fails.
     """
     datasets = manifest["datasets"]
-    split_rows = {name: _splits(found) for name, found in datasets.items() if DATASETS[name].trainable}
+    split_rows = {name: _splits(found) for name, found in datasets.items() if DATASETS[name].split}
     licenses = {license.lower() for license, _ in facts.licenses}
     return PAGES.get_template("card.md").render(
         manifest=manifest,
@@ -74,6 +78,10 @@ def render_card(manifest: dict[str, Any], facts: Facts) -> str:
         splits=[(f"`{name}`", *map(splits.get, _SPLITS)) for name, splits in split_rows.items()],
         pass_headings=PASS_HEADINGS,
         pass_rates=list_pass_rates(manifest),
+        length_headings=LENGTH_HEADINGS,
+        lengths=list_lengths(manifest),
+        tokenizer=TOKENIZER,
+        columns={name: list(describe_columns(DATASETS[name].kind).items()) for name in datasets},
         funnel_headings=FUNNEL_HEADINGS,
         funnel=list_funnel(manifest),
         sft_entries=[name for name in describe_dataset_info(manifest) if "_sft_" in name],
@@ -81,8 +89,8 @@ def render_card(manifest: dict[str, Any], facts: Facts) -> str:
 
 
 def _patterns(name: str, dataset: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    if not DATASETS[name].trainable:
-        yield "full", f"{name}/*.parquet"  # all splits: filter by the column `split` before training on it
+    if not DATASETS[name].split:
+        yield "full", f"{name}/*.parquet"
         return
     for split, rows in _splits(dataset).items():
         if rows:

@@ -17,10 +17,14 @@ from musadata.schema import arrow_schema
 
 NAME = "croissant.json"
 _TYPES = {pa.string(): "sc:Text", pa.int64(): "sc:Integer", pa.float64(): "sc:Float", pa.bool_(): "sc:Boolean"}
+CITATION = (
+    "@article{musacoder2026, title={MusaCoder}, author={The MusaCoder authors}, year={2026}, "
+    "url={https://arxiv.org/abs/2606.04847}}"
+)
 _CONTEXT = Path(__file__).with_name("croissant_context.json")  # of every file in this format
 
 
-def describe_croissant(manifest: dict[str, Any], licenses: Sequence[str]) -> dict[str, Any]:
+def describe_croissant(manifest: dict[str, Any], licenses: Sequence[str], published: str = "") -> dict[str, Any]:
     """The description of a corpus from its manifest; files by relative path and SHA-256, columns of every dataset."""
     datasets = {name: manifest["datasets"][name] for name in DATASETS if name in manifest["datasets"]}
     return {
@@ -30,15 +34,17 @@ def describe_croissant(manifest: dict[str, Any], licenses: Sequence[str]) -> dic
         "name": "musadata-corpus",
         "description": "Verified training data for models that write GPU kernels.",
         "license": [_license(license) for license in licenses],
+        "citeAs": CITATION,
+        **({"datePublished": published} if published else {}),
         "version": f"{manifest['schema_version']}.0.0",
         "distribution": [entry for name, dataset in datasets.items() for entry in _describe_files(name, dataset)],
         "recordSet": [_describe_records(DATASETS[name]) for name in datasets],
     }
 
 
-def render_croissant(manifest: dict[str, Any], licenses: Sequence[str]) -> bytes:
+def render_croissant(manifest: dict[str, Any], licenses: Sequence[str], published: str = "") -> bytes:
     """As the file holds it."""
-    return json.dumps(describe_croissant(manifest, licenses), indent=1, ensure_ascii=False).encode() + b"\n"
+    return json.dumps(describe_croissant(manifest, licenses, published), indent=1, ensure_ascii=False).encode() + b"\n"
 
 
 def _license(license: str) -> str:
@@ -79,18 +85,19 @@ def _describe_records(dataset: Dataset) -> dict[str, Any]:
 
 def _describe_column(dataset: str, column: pa.Field) -> dict[str, Any]:
     source = {"fileSet": {"@id": f"{dataset}-shards"}, "extract": {"column": column.name}}
-    return _describe_field(f"{dataset}/{column.name}", column.type, source)
+    return _describe_field(f"{dataset}/{column.name}", column, source)
 
 
-def _describe_field(identity: str, kind: pa.DataType, source: dict[str, Any]) -> dict[str, Any]:
+def _describe_field(identity: str, column: pa.Field, source: dict[str, Any]) -> dict[str, Any]:
     """A column or a part of one. Parts of a struct become sub-fields; structs in structs are left to JSON Schema."""
-    field: dict[str, Any] = {"@type": "cr:Field", "@id": identity, "name": identity}
+    kind, text = column.type, column.metadata[b"description"].decode()
+    field: dict[str, Any] = {"@type": "cr:Field", "@id": identity, "name": identity, "description": text}
     if pa.types.is_list(kind):
         field["repeated"] = True
     if not pa.types.is_struct(_element(kind)):
         return field | {"dataType": _TYPES[_element(kind)], "source": source}
     parts = [
-        _describe_field(f"{identity}/{part.name}", part.type, {**source, "transform": {"jsonPath": part.name}})
+        _describe_field(f"{identity}/{part.name}", part, {**source, "transform": {"jsonPath": part.name}})
         for part in _element(kind).fields
         if not pa.types.is_struct(_element(part.type))
     ]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from musadata import records, training_rows
+from musadata.storage.shards import is_split
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,7 @@ class Dataset:
 
     @property
     def split(self) -> bool:
-        return "split" in self.kind.__annotations__
+        return is_split(self.name, self.kind)
 
 
 DATASETS: dict[str, Dataset] = {

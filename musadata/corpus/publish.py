@@ -3,10 +3,12 @@
 import json
 from typing import Any
 
+from musadata.config import Config
 from musadata.corpus.card import CARD, DATASET_INFO, collect_facts, render_card, render_dataset_info
 from musadata.corpus.croissant import NAME as CROISSANT
 from musadata.corpus.croissant import render_croissant
 from musadata.corpus.difficulty import describe_pass_rates
+from musadata.corpus.lengths import describe_lengths
 from musadata.corpus.manifest import (
     MANIFEST,
     Corpus,
@@ -22,7 +24,7 @@ from musadata.corpus.spending import describe_spending
 from musadata.storage import files
 
 PAGES = (CARD, DATASET_INFO, CROISSANT, REPORT, MIXTURE)
-COUNTED = ("balance", "splits", "pass_rates", "mixing")  # what of a manifest is counted over rows
+COUNTED = ("balance", "splits", "pass_rates", "lengths", "mixing")  # what of a manifest is counted over rows
 
 
 def publish(corpus: str, config: Any, *, shards: int | None = None) -> dict[str, Any]:
@@ -67,12 +69,14 @@ def _render_pages(corpus: Corpus, manifest: dict[str, Any], config: Any) -> dict
 
     connection = connect(corpus.path)
     facts = collect_facts(connection)
+    published = config.published if isinstance(config, Config) else ""
     mixture = describe_mixture(connection, config)
+    manifest["lengths"] = describe_lengths(connection)
     manifest["mixing"] = {name: mixture[name] for name in ("measured", "achieved")}
     return {
         MIXTURE: json.dumps(mixture, indent=1).encode() + b"\n",
         CARD: render_card(manifest, facts).encode(),
         DATASET_INFO: render_dataset_info(manifest).encode(),
-        CROISSANT: render_croissant(manifest, [license for license, _ in facts.licenses]),
+        CROISSANT: render_croissant(manifest, [license for license, _ in facts.licenses], published),
         REPORT: render_report(manifest, connection).encode(),
     }

@@ -130,6 +130,7 @@ def _candidate(task: Task, attempt: Attempt, parent_id: str, teacher: str, confi
         timings=verdict.timings,
         policy=verdict.policy,
         facts=verdict.facts,
+        license=task.provenance.license,
     )
 
 
@@ -154,6 +155,7 @@ def _trajectory(
         teacher=last.answer.teacher or teacher,
         split=task.split,
         turns=tuple(Turn(attempt.request.messages[-1].content, attempt.answer.text) for attempt in conversation),
+        license=task.provenance.license,
     )
 
 

@@ -95,6 +95,7 @@ def check_test(
         teacher=answer.teacher or teacher,
         split=task.split,
         **answer.provenance(),
+        license=task.provenance.license,
     )
 
 

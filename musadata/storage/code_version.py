@@ -1,7 +1,8 @@
 """The version of the code behind a result: a hash of everything in musadata that its producers import, directly or not.
 
-Files are read, not imported. Counted are syntax trees without comments and docstrings, and data files (templates,
-tables, C++) by their bytes, so that an edit changes the version of those results alone that it may change:
+Files are read, not imported. Counted are syntax trees without comments, docstrings and what `Annotated` says, and data
+files (templates, tables, C++) by their bytes, so that an edit changes the version of those results alone that it may
+change:
 
 - A module that is reached counts whole, with the modules that it imports, inside functions too, or names in a string
   ("musadata.tasks.examination:examine", for a sandbox), and with them.
@@ -22,6 +23,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import cast
 
 import musadata
 from musadata.storage.version_cache import remember
@@ -30,6 +32,7 @@ ROOT = Path(musadata.__file__).parent
 CHOOSERS = ("musadata.sources", "musadata.teacher", "musadata.verifier.backend_choice")
 BY_DEFINITION = (
     "musadata.records",
+    "musadata.columns",
     "musadata.row_enums",
     "musadata.training_rows",
     "musadata.config",
@@ -232,6 +235,8 @@ def _read_statement(top: ast.stmt, package: str) -> _Statement:
             imports += _imported(node, package)
         elif isinstance(node, _DEFINITIONS):
             _remove_docstring(node)
+        elif isinstance(node, ast.Subscript) and _last_name(node.value) == "Annotated":
+            node.slice = cast(ast.Tuple, node.slice).elts[0]  # what is said of it is documentation
         elif isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             left += node.orelse
             continue

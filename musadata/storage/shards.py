@@ -6,7 +6,9 @@ streamed in both directions, so that memory does not grow with the shard.
 
 from __future__ import annotations
 
+import dataclasses
 import re
+import typing
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -16,12 +18,13 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet as pq
 
 from musadata.errors import MusadataError
 from musadata.records import SCHEMA_VERSION
-from musadata.rows import plain, restore
-from musadata.schema import arrow_schema
+from musadata.rows import hints_of, plain, restore
+from musadata.schema import arrow_schema, arrow_type
 from musadata.storage import files
 
 Row = TypeVar("Row")
@@ -29,6 +32,7 @@ Row = TypeVar("Row")
 GROUP_ROWS = 4096
 GROUP_BYTES = 32 << 20  # in Arrow's memory; rows with long conversations fill a group sooner
 _BATCH_ROWS = 256
+SPLITS = ("train", "validation", "test")
 _NAME = re.compile(r"(?P<name>.+)-(?P<index>\d{5,})-of-(?P<count>\d{5,})\.parquet")
 
 
@@ -65,11 +69,16 @@ def shard_of(name: str, count: int) -> Shard:
 
 
 def shard_path(dataset: str, shard: Shard, name: str = "") -> str:
-    """Path of a shard, relative to the corpus: `tasks/tasks-00003-of-00016.parquet`.
+    """Path of a shard, relative to the corpus: `kernels/train-00003-of-00016.parquet`.
 
     `name` replaces the dataset's in the file name where several stages write to one dataset (`rejects`).
     """
     return f"{dataset}/{name or dataset.lstrip('_')}-{shard}.parquet"
+
+
+def is_split(dataset: str, kind: type) -> bool:
+    """Whether a shard of a dataset is a file per split, for loaders, which map files to splits; see `SplitWriter`."""
+    return "split" in kind.__annotations__ and not dataset.startswith("_")
 
 
 def parse_shard_name(file_name: str) -> tuple[str, Shard] | None:
@@ -166,11 +175,11 @@ class ShardWriter:
 
 
 class SplitWriter:
-    """Writes one shard of a dataset that trainers read: a file per split, `sft/train-00003-of-00016.parquet`.
+    """Writes one shard of a dataset whose rows have a split: a file per split, `sft/train-00003-of-00016.parquet`.
 
-    Loaders map files to splits, so rows of two splits may not share one. The file of `train` is always there; others
-    are when a row asks for them. `outputs` is known after the block. `part` tells the files of several stages
-    that write to one dataset from each other: `sft/train-profiling-00003-of-00016.parquet`.
+    The file of `train` is always there; others are when a row asks for them. `outputs` is known after the block.
+    `part` tells the files of several stages that write to one dataset from each other:
+    `sft/train-profiling-00003-of-00016.parquet`.
     """
 
     outputs: tuple[Output, ...]
@@ -179,6 +188,7 @@ class SplitWriter:
         self._open = ExitStack()
         end = f"-{part}" if part else ""
         self._make = lambda split: ShardWriter(corpus, dataset, shard, kind, name=split + end)
+        self._path = lambda split: files.join(corpus, shard_path(dataset, shard, split + end))
         self._writers: dict[str, ShardWriter] = {}
 
     def __enter__(self) -> SplitWriter:
@@ -189,6 +199,11 @@ class SplitWriter:
         """Add a row to the file of its split."""
         self._writer(row.split).write(row)
 
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Add rows in Arrow's form to the files of their splits."""
+        for split in batch.column("split").unique().to_pylist():
+            self._writer(split).write_batch(batch.filter(pa.compute.equal(batch.column("split"), split)))
+
     def _writer(self, split: str) -> ShardWriter:
         if split not in self._writers:
             self._writers[split] = self._open.enter_context(self._make(split))
@@ -198,6 +213,8 @@ class SplitWriter:
         self._open.__exit__(*error)
         if error[0] is None:
             self.outputs = tuple(self._writers[split].output for split in sorted(self._writers))
+            for split in set(SPLITS) - set(self._writers):  # of an earlier attempt
+                files.remove(self._path(split))
 
 
 def write_shard(corpus: str, dataset: str, shard: Shard, rows: Iterable[Any], kind: type, *, name: str = "") -> Output:
@@ -206,6 +223,7 @@ def write_shard(corpus: str, dataset: str, shard: Shard, rows: Iterable[Any], ki
     Raises:
         MusadataError: the file system refuses.
     """
+    name = name or ("train" if is_split(dataset, kind) else "")
     with ShardWriter(corpus, dataset, shard, kind, name=name) as writer:
         for row in rows:
             writer.write(row)
@@ -213,12 +231,16 @@ def write_shard(corpus: str, dataset: str, shard: Shard, rows: Iterable[Any], ki
 
 
 def read_shard(corpus: str, dataset: str, shard: Shard, kind: type[Row], *, name: str = "") -> Iterator[Row]:
-    """The rows of a shard, in order, a batch at a time.
+    """The rows of a shard, in order, a batch at a time; of a dataset with splits those of all its files.
 
     Raises:
         MusadataError: the file is absent, truncated, corrupt, or holds other columns.
     """
-    return read_rows(files.join(corpus, shard_path(dataset, shard, name)), kind)
+    names = SPLITS if is_split(dataset, kind) and not name else (name,)
+    for one in names:
+        path = files.join(corpus, shard_path(dataset, shard, one))
+        if one in ("train", name) or files.exists(path):
+            yield from read_rows(path, kind)
 
 
 def read_rows(path: str, kind: type[Row]) -> Iterator[Row]:
@@ -321,17 +343,44 @@ def _encodable(value: Any) -> Any:
     return {name: _encodable(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
+def _with_defaults(kind: type) -> frozenset[str]:
+    return frozenset(one.name for one in dataclasses.fields(kind) if one.default is not dataclasses.MISSING)
+
+
+def _is_older(found: pa.DataType, hint: Any) -> bool:
+    """Whether a column is of the type that rows have now, but for parts of structs that have defaults."""
+    if pa.types.is_list(found) and typing.get_origin(hint) is tuple:
+        return _is_older(found.value_type, typing.get_args(hint)[0])
+    if pa.types.is_struct(found) and dataclasses.is_dataclass(hint):
+        kind = typing.cast(type, hint)
+        there, optional = (
+            {found.field(index).name: found.field(index).type for index in range(found.num_fields)},
+            _with_defaults(kind),
+        )
+        return all(
+            _is_older(there[name], part) if name in there else name in optional for name, part in hints_of(kind).items()
+        )
+    return bool(found.equals(arrow_type(hint)))
+
+
 def _check_schema(path: str, found: pa.Schema, kind: type) -> None:
-    """Columns that we do not know are ignored; one that is missing or of another type is an error."""
+    """Columns that we do not know are ignored, and those that an older corpus lacks take their defaults.
+
+    Raises:
+        MusadataError: one without a default is missing, or one is of another type.
+    """
+    known, optional = hints_of(kind), _with_defaults(kind)
     for field in arrow_schema(kind):
         position = found.get_field_index(field.name)
+        if position < 0 and field.name in optional:
+            continue
         if position < 0:
             raise MusadataError(
                 f"has no column {field.name!r}, so it is not a shard of {kind.__name__} rows",
                 where=path,
                 remedy=f"move it away and {_run_again(path)}",
             )
-        if not found.field(position).type.equals(field.type):
+        if not _is_older(found.field(position).type, known[field.name]):
             raise MusadataError(
                 f"column {field.name!r} is {found.field(position).type}, not {field.type}",
                 where=path,

@@ -78,6 +78,7 @@ def annotate(
         claims=analysis.claims,
         schedule=analysis.answer.schedule,
         **analysis.answer.provenance(),
+        license=task.provenance.license,
     )
 
 

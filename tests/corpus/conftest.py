@@ -153,6 +153,13 @@ BODIES = (
 )
 
 
+# One task is of a repository of its own.
+ORIGINS = (
+    ("package:torch", "torch", "2.15.0"),
+    ("git:https://github.com/someone/layers", "https://github.com/someone/layers", "0f" * 20),
+)
+
+
 def make_task(number: int) -> Task:
     family = list(OperatorFamily)[number % 5]
     return Task(
@@ -165,7 +172,7 @@ def make_task(number: int) -> Task:
         operator_family=family,
         level=2,
         inputs=(InputSpec("x", "normal", "float32", (4, number + 3)),),
-        provenance=Provenance("package:torch", "torch", "2.15.0", "nn/modules/x.py", f"{number}-9", "BSD-3-Clause"),
+        provenance=Provenance(*ORIGINS[number == 2], "nn/modules/x.py", f"{number}-9", "BSD-3-Clause"),
         split="test" if number % 7 == 6 else "train",
         text_signature=(1, 2, number),
         graph_fingerprint=f"{number:08x}",
@@ -370,7 +377,7 @@ def _write_stage(path: str, stage: str, shard: Shard, inputs: tuple, rows: dict[
             kind = DATASETS[name].kind
             writer = (
                 SplitWriter(path, name, shard, kind)
-                if DATASETS[name].trainable
+                if DATASETS[name].split
                 else ShardWriter(path, name, shard, kind, name=f"rejects-{stage}" if name == "rejects" else "")
             )
             with writer:

@@ -64,8 +64,8 @@ def test_the_manifest_lists_datasets_shards_stages_and_the_funnel(corpus):
     assert read_manifest(corpus) == manifest
     assert manifest["datasets"]["rejects"]["rows"] == 2
     assert [shard["path"] for shard in manifest["datasets"]["tasks"]["shards"]] == [
-        "tasks/tasks-00000-of-00002.parquet",
-        "tasks/tasks-00001-of-00002.parquet",
+        "tasks/train-00000-of-00002.parquet",
+        "tasks/train-00001-of-00002.parquet",
     ]
     assert manifest["stages"]["stage1"]["complete"] is True
     assert manifest["funnel"] == {"stage1": {"probe": {"in": 6, "out": 4, "dropped": {"constant": 2}}}}
@@ -97,8 +97,8 @@ def test_leftovers_go_and_what_is_not_ours_stays(corpus):
     run_stage1(corpus)
     root = Path(corpus)
     doomed = [
-        root / "tasks/.tasks-00000-of-00002.parquet.0123.tmp",
-        root / "tasks/tasks-00000-of-00009.parquet",
+        root / "tasks/.train-00000-of-00002.parquet.0123.tmp",
+        root / "tasks/train-00000-of-00009.parquet",
         root / "_probed/probed-00000-of-00009.parquet",
         root / "_commits/stage1/.00000-of-00002.json.0123.tmp",
         root / ".manifest.json.0123.tmp",
@@ -121,8 +121,8 @@ def test_another_shard_count_replaces_the_old_one(corpus):
     manifest = publish(corpus, CONFIG, shards=2)
     assert len(manifest["datasets"]["tasks"]["shards"]) == 2
     assert sorted(path.name for path in (Path(corpus) / "tasks").iterdir()) == [
-        "tasks-00000-of-00002.parquet",
-        "tasks-00001-of-00002.parquet",
+        "train-00000-of-00002.parquet",
+        "train-00001-of-00002.parquet",
     ]
     assert len(list_commits(corpus)) == 2
 
@@ -166,7 +166,7 @@ def test_shards_with_the_same_content_do_not_confuse_the_order(corpus):
 def test_a_stage_opens_the_corpus_that_its_predecessor_completed(corpus):
     run_stage1(corpus)
     opened = open_corpus(corpus, needs="stage1", shards=2)
-    assert opened.paths("tasks") == [f"{corpus}/tasks/tasks-0000{index}-of-00002.parquet" for index in (0, 1)]
+    assert opened.paths("tasks") == [f"{corpus}/tasks/train-0000{index}-of-00002.parquet" for index in (0, 1)]
 
 
 def test_a_stage_before_its_predecessor_says_which_command_is_missing(corpus):
@@ -183,10 +183,10 @@ def test_a_predecessor_that_was_interrupted_is_not_complete(corpus):
 
 def test_a_truncated_shard_is_found_before_any_work(corpus):
     run_stage1(corpus)
-    path = Path(corpus) / "tasks/tasks-00001-of-00002.parquet"
+    path = Path(corpus) / "tasks/train-00001-of-00002.parquet"
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(
-        MusadataError, match=r"tasks-00001-of-00002\.parquet: is truncated or altered.*delete it and run"
+        MusadataError, match=r"train-00001-of-00002\.parquet: is truncated or altered.*delete it and run"
     ):
         open_corpus(corpus, needs="stage1", shards=2)
 

@@ -67,7 +67,7 @@ def test_every_config_of_the_card_loads_with_datasets(published, tmp_path):
         assert sum(len(split) for split in loaded.values()) > 0
         for split, rows in loaded.items():
             assert DATASETS[name].key in rows.column_names
-            if DATASETS[name].trainable:
+            if DATASETS[name].split:
                 assert set(rows["split"]) == {split}
 
 

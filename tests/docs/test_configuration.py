@@ -35,6 +35,7 @@ def test_every_kind_and_every_key_is_described():
         "seed",
         "shards",
         "limit",
+        "published",
         "teacher",
         "teachers",
         *SECTIONS,

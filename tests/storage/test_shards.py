@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from musadata.corpus.datasets import DATASETS
 from musadata.errors import MusadataError
-from musadata.records import Candidate, Reject, Task, Trajectory
+from musadata.records import NO_USAGE, Candidate, Facts, Finding, Reject, Task, Trajectory
 from musadata.storage import shards
 from musadata.storage.shards import (
     Shard,
@@ -50,7 +50,7 @@ def test_every_row_survives_the_way_to_disk_and_back(dataset, data, tmp_path, ro
 
 def test_a_shard_is_named_after_its_dataset_and_place(tmp_path):
     output = write_shard(str(tmp_path), "tasks", SHARD, [], Task)
-    assert output.path == "tasks/tasks-00003-of-00016.parquet"
+    assert output.path == "tasks/train-00003-of-00016.parquet"
     assert write_shard(str(tmp_path), "rejects", SHARD, [], Reject, name="stage1").path.startswith("rejects/stage1-")
     assert write_shard(str(tmp_path), "_probed", SHARD, [], Task).path == "_probed/probed-00003-of-00016.parquet"
     assert parse_shard_name("tasks-00003-of-00016.parquet") == ("tasks", SHARD)
@@ -172,7 +172,7 @@ def test_rows_of_different_splits_go_into_different_files(tmp_path, sample_rows)
 
 
 def test_a_missing_shard_names_the_file(tmp_path):
-    with pytest.raises(MusadataError, match=r"tasks-00003-of-00016\.parquet.*no such file"):
+    with pytest.raises(MusadataError, match=r"train-00003-of-00016\.parquet.*no such file"):
         list(read_shard(str(tmp_path), "tasks", SHARD, Task))
 
 
@@ -213,7 +213,7 @@ def foreign(path: Path, table: pa.Table) -> None:
 
 
 def test_somebody_elses_parquet_is_refused_by_the_column_that_it_lacks(tmp_path):
-    foreign(tmp_path / "tasks/tasks-00003-of-00016.parquet", pa.table({"task_id": ["a"], "price": [1.0]}))
+    foreign(tmp_path / "tasks/train-00003-of-00016.parquet", pa.table({"task_id": ["a"], "price": [1.0]}))
     with pytest.raises(MusadataError, match="has no column 'schema_version'"):
         list(read_shard(str(tmp_path), "tasks", SHARD, Task))
 
@@ -247,3 +247,38 @@ def test_the_shard_of_a_name_is_within_the_count_and_names_spread_over_all():
 
 def test_a_name_that_is_no_utf8_has_a_shard():
     assert shard_of("na\udcffme.py", 3) in deal(3)
+
+
+def test_an_older_shard_is_read_with_defaults(tmp_path, sample_rows):
+    """Columns and parts of structs that came later are those with defaults."""
+    one = Finding("rule", "message", 3)
+    rows = [dataclasses.replace(row, findings=(one,)) for row in sample_rows(Candidate, 3)]
+    path = tmp_path / write_shard(str(tmp_path), "candidates", SHARD, rows, Candidate).path
+    older = [
+        {
+            **{name: value for name, value in row.items() if name not in ("facts", "license", "usage")},
+            "findings": [{key: part for key, part in one.items() if key != "condition"} for one in row["findings"]],
+        }
+        for row in pq.read_table(path).to_pylist()
+    ]
+    schema = pq.read_schema(path)
+    for name in ("facts", "license", "usage"):
+        schema = schema.remove(schema.get_field_index(name))
+    finding = schema.field("findings").type.value_type
+    parts = pa.list_(pa.struct([part for part in finding.fields if part.name != "condition"]))
+    at = schema.get_field_index("findings")
+    foreign(path, pa.Table.from_pylist(older, schema.set(at, pa.field("findings", parts))))
+    kept = [dataclasses.replace(row, facts=Facts(), license="", usage=NO_USAGE) for row in rows]
+    assert list(read_shard(str(tmp_path), "candidates", SHARD, Candidate)) == kept
+
+
+def test_a_split_that_a_later_attempt_has_not_goes(tmp_path, sample_rows):
+    rows = [
+        dataclasses.replace(row, split=split)
+        for row, split in zip(sample_rows(Task, 2), ("train", "test"), strict=True)
+    ]
+    for some in (rows, rows[:1]):
+        with SplitWriter(str(tmp_path), "tasks", SHARD, Task) as writer:
+            for row in some:
+                writer.write(row)
+        assert list(read_shard(str(tmp_path), "tasks", SHARD, Task)) == some

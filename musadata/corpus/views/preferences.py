@@ -11,6 +11,7 @@ from musadata.records import SCHEMA_VERSION, Annotation, Candidate, Task, Trajec
 from musadata.rows import content_id
 from musadata.sampling.structure import describe_structure
 from musadata.teacher.prompts import quote_answers
+from musadata.tokens import count_columns
 from musadata.training_rows import PreferenceKind, PreferenceRow
 
 
@@ -103,11 +104,12 @@ def _spend_once(pairs: Sequence[_Pair]) -> list[_Pair]:
 def _row(task: Task, pair: _Pair) -> PreferenceRow:
     better, worse = pair.better, pair.worse
     chosen, rejected = better.candidate, worse.candidate
+    prompt = quote_answers(better.prompt)
     return PreferenceRow(
         preference_id=content_id("preference", task.task_id, better.prompt, better.message, worse.message),
         schema_version=SCHEMA_VERSION,
         task_id=task.task_id,
-        prompt=quote_answers(better.prompt),
+        prompt=prompt,
         chosen=better.message,
         rejected=worse.message,
         chosen_id=chosen.candidate_id,
@@ -122,4 +124,5 @@ def _row(task: Task, pair: _Pair) -> PreferenceRow:
         chosen_reward_speed=chosen.reward_speed,
         kind=pair.kind,
         decisions=pair.decisions,
+        **count_columns(prompt=prompt, chosen=better.message, rejected=worse.message),
     )

@@ -4,10 +4,11 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-from musadata.records import SCHEMA_VERSION, Annotation, Candidate, InputSpec, Task, Trajectory
+from musadata.records import SCHEMA_VERSION, Annotation, Candidate, InputSpec, Task, Trace, Trajectory
 from musadata.rows import content_id, plain, restore
 from musadata.sampling.pass_rate import measure_pass_rate
 from musadata.teacher.prompts import render_generation
+from musadata.tokens import count_columns
 from musadata.training_rows import ExtraInfo, RewardModel, RlRow
 
 DATA_SOURCE = "musadata"  # verl: unknown to it, so that it asks for a custom reward function
@@ -21,39 +22,43 @@ def rl_rows(
 
     The analysis is left out: the model that is trained has no teacher to write it.
     """
-    prompt, rate = render_generation(task, annotation.traces), measure_pass_rate(candidates)
-    return [
-        RlRow(
-            rl_id=content_id("rl", task.task_id, prompt),
-            schema_version=SCHEMA_VERSION,
-            task_id=task.task_id,
-            data_source=DATA_SOURCE,
-            prompt=prompt,
-            ability=ABILITY,
-            reward_model=RewardModel(style="rule", ground_truth=ground_truth(task, annotation)),
-            extra_info=ExtraInfo(
-                index=int.from_bytes(hashlib.sha256(task.task_id.encode()).digest()[:6]),
-                split=task.split,
-                task_id=task.task_id,
-                operator_family=task.operator_family,
-                level=task.level,
-            ),
-            license=task.provenance.license,
+    return [rl_row(task, annotation.traces, candidates)]
+
+
+def rl_row(task: Task, traces: Sequence[Trace], candidates: Sequence[Candidate] = ()) -> RlRow:
+    """The prompt of any task, with what was measured of its difficulty."""
+    prompt, rate = render_generation(task, traces), measure_pass_rate(candidates)
+    return RlRow(
+        rl_id=content_id("rl", task.task_id, prompt),
+        schema_version=SCHEMA_VERSION,
+        task_id=task.task_id,
+        data_source=DATA_SOURCE,
+        prompt=prompt,
+        ability=ABILITY,
+        reward_model=RewardModel(style="rule", ground_truth=ground_truth(task, traces)),
+        extra_info=ExtraInfo(
+            index=int.from_bytes(hashlib.sha256(task.task_id.encode()).digest()[:6]),
             split=task.split,
-            samples=rate.samples,
-            passed=rate.passed,
-            avg_at_k=rate.average,
-            pass_at_k=rate.curve,
-        )
-    ]
+            task_id=task.task_id,
+            operator_family=task.operator_family,
+            level=task.level,
+        ),
+        license=task.provenance.license,
+        split=task.split,
+        samples=rate.samples,
+        passed=rate.passed,
+        avg_at_k=rate.average,
+        pass_at_k=rate.curve,
+        **count_columns(prompt=prompt),
+    )
 
 
-def ground_truth(task: Task, annotation: Annotation) -> str:
+def ground_truth(task: Task, traces: Sequence[Trace]) -> str:
     """What a reward function hands to the verifier: the task and the other sets of shapes, as JSON.
 
     The text signature only serves near-duplicates and is left out.
     """
-    shape_sets = [plain(trace.inputs) for trace in annotation.traces]
+    shape_sets = [plain(trace.inputs) for trace in traces]
     return json.dumps({"task": {**plain(task), "text_signature": []}, "shape_sets": shape_sets}, ensure_ascii=False)
 
 

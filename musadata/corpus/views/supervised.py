@@ -8,6 +8,7 @@ from musadata.corpus.views.answers import Prompt, Sampled, different, list_conve
 from musadata.records import SCHEMA_VERSION, Annotation, Candidate, Task, Trajectory
 from musadata.rows import content_id
 from musadata.teacher.prompts import lists_all, quote_answers, render_generation, render_reasoning, render_steps
+from musadata.tokens import count_columns
 from musadata.training_rows import ChatMessage, RftRow, SftRow
 
 REASONING = "reasoning"
@@ -103,6 +104,7 @@ def make_sft(
 ) -> SftRow:
     """A row of `sft`. No message of an assistant in its `conversation` is a failed answer."""
     answer = (ChatMessage("assistant", completion),)
+    conversation = (*quote_answers(prompt), *answer)
     return SftRow(
         sft_id=content_id("sft", task.task_id, prompt, answer),
         schema_version=SCHEMA_VERSION,
@@ -110,13 +112,14 @@ def make_sft(
         family=family,
         prompt=prompt,
         completion=answer,
-        conversation=(*quote_answers(prompt), *answer),
+        conversation=conversation,
         operator_family=task.operator_family,
         license=task.provenance.license,
         teacher=teacher,
         split=task.split,
         candidate_id=candidate.candidate_id if candidate else "",
         evidence=evidence,
+        **count_columns(prompt=prompt, completion=answer, conversation=conversation),
     )
 
 
@@ -146,6 +149,7 @@ def rft_rows(
             split=task.split,
             reward_speed=one.candidate.reward_speed,
             speedup=one.candidate.speedup,
+            **count_columns(prompt=one.prompt, completion=one.message, conversation=(*one.prompt, *one.message)),
         )
         for one in choose_first_answers(conversations)
         if one != generation

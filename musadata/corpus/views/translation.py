@@ -6,6 +6,7 @@ from musadata.records import SCHEMA_VERSION, Kernel, OperatorFamily, PortVerdict
 from musadata.rows import content_id
 from musadata.sampling.ports import FAMILY, pair_files
 from musadata.teacher.prompts import render_port_of_files
+from musadata.tokens import count_columns
 from musadata.training_rows import ChatMessage, SftRow
 
 HUMAN = "human"
@@ -30,4 +31,5 @@ def translate_kernel(kernel: Kernel) -> SftRow | None:
         teacher=HUMAN,
         split=kernel.split,
         evidence=json.dumps({"kernel_id": kernel.kernel_id, "verdict": PortVerdict.NOT_RUN.value}),
+        **count_columns(prompt=prompt, completion=answer, conversation=(*prompt, *answer)),
     )
