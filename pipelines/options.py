@@ -3,7 +3,6 @@
 Beam is imported only when there is something to run: its import takes longer than finding that all is done.
 """
 
-import argparse
 import dataclasses
 import logging
 import sys
@@ -11,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+from musadata.commands.parser import Parser
 from musadata.config import Config, load_config
 from musadata.errors import BudgetSpent, MusadataError, Outage
 from musadata.sandbox import allow_plain
@@ -54,7 +54,7 @@ def parse_options(argv: Sequence[str] | None, description: str) -> RunOptions:
         MusadataError: the config is wrong, see `musadata.config.load_config`; or there is an option that neither we nor
             Beam know, and no runner elsewhere that might.
     """
-    parser = argparse.ArgumentParser(description=description, epilog="All other options go to Apache Beam.")
+    parser = Parser(description=description, epilog="All other options go to Apache Beam.")
     parser.add_argument("--config", required=True, help="YAML file; configs/ has commented examples")
     parser.add_argument("--corpus", required=True, help="folder or URL of the corpus; made if absent")
     parser.add_argument("--unsandboxed", action="store_true", help=UNSANDBOXED)

@@ -1,12 +1,14 @@
 """The command line, `musadata COMMAND …` or `python -m musadata COMMAND …`; a command is imported when it is used."""
 
-import argparse
 import importlib
+import importlib.metadata
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from musadata.commands.parser import Parser
 from musadata.errors import MusadataError
 
 
@@ -18,17 +20,26 @@ class Command:
     summary: str
     add_arguments: str = "add_arguments"
     run: str = "run"
+    passes_on: bool = False  # options that it does not know, to what it starts
 
 
 COMMANDS = {
+    "run": Command("run", "make a corpus: the three stages in a row", passes_on=True),
+    "prompt": Command("prompt", "print what a model is asked about a module, as in the rows of `rl`"),
     "verify": Command("verify", "judge one candidate against its reference"),
     "verify-batch": Command("verify", "judge a Parquet file of candidates", "add_batch_arguments", "run_batch"),
     "serve": Command("serve", "serve verdicts over HTTP, on one host or a Ray cluster"),
     "rejudge": Command("policies", "judge anew under another policy", "add_rejudge_arguments", "run_rejudge"),
     "policies": Command("policies", "list the policies, and what each refuses"),
-    "trace": Command("trace", "show shapes, operators, FLOPs and bytes of a reference"),
+    "trace": Command("trace", "show the facts of a reference, or where a row of a corpus came from"),
     "query": Command("query", "run SQL over a corpus"),
+    "diff": Command("corpora", "compare two corpora row by row", "add_diff_arguments", "run_diff"),
+    "merge": Command("corpora", "make one corpus of several", "add_merge_arguments", "run_merge"),
+    "forget": Command(
+        "corpora", "take a repository out of a corpus, with all made from it", "add_forget_arguments", "run_forget"
+    ),
     "show": Command("show", "show rows of a corpus in a readable form"),
+    "export": Command("export", "write the rows of a corpus as a trainer reads them, with configs"),
     "report": Command("report", "write report.html, one page about a corpus"),
     "doctor": Command("doctor", "check this machine and, if one is named, a corpus"),
     "schemas": Command("schemas", "write or check the JSON Schemas of all datasets"),
@@ -41,6 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(arguments)
     except MusadataError as error:
+        if {"-v", "--verbose"}.intersection(arguments):
+            traceback.print_exc()
         print(f"musadata: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -53,11 +66,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:
     name = next((word for word in argv if not word.startswith("-")), "")
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="musadata",
-        description="Inspects and judges training data for models that write GPU kernels. "
-        "`python -m pipelines.all` makes a corpus.",
+        description="Makes, inspects and judges training data for models that write GPU kernels.",
     )
+    parser.add_argument("--version", action="version", version=f"musadata {importlib.metadata.version('musadata')}")
+    parser.add_argument("-v", "--verbose", action="store_true", help="show where in the code an error came up")
     parser.add_argument(
         "--unsandboxed",
         action="store_true",
@@ -70,11 +84,15 @@ def _run(argv: list[str]) -> int:
         if command_name == name:  # import this command only: others may need torch
             module = importlib.import_module(f"musadata.commands.{command.module}")
             getattr(module, command.add_arguments)(sub)
-            sub.set_defaults(run=getattr(module, command.run))
-    arguments = parser.parse_args(argv)
+            sub.set_defaults(run=getattr(module, command.run), passes_on=command.passes_on)
+    arguments, rest = parser.parse_known_args(argv)
+    if rest and not arguments.passes_on:
+        sub = commands.choices[name]
+        sub.error(f"unrecognized arguments: {' '.join(rest)}")
     if arguments.unsandboxed:
         from musadata.sandbox import allow_plain
 
         allow_plain()
+    arguments.rest = rest
     code: int = arguments.run(arguments)
     return code

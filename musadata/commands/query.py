@@ -14,26 +14,41 @@ from rich.table import Table
 from rich.text import Text
 
 from musadata.corpus.datasets import DATASETS
-from musadata.corpus.query import query
+from musadata.corpus.query import QUESTIONS, query, read_question
 from musadata.errors import MusadataError
 from musadata.storage import files
 
+_FORMATS = ("table", "csv", "json", "parquet")
 _CELL = 400  # characters of a cell that a table shows
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("corpus", help="folder or URL of the corpus")
-    parser.add_argument("sql", help="a query in DuckDB's SQL; views: " + ", ".join(DATASETS))
-    formats = ("table", "csv", "json", "parquet")
-    parser.add_argument("--format", choices=formats, default="table", help="format of the result (default: table)")
+    parser.add_argument(
+        "sql",
+        metavar="SQL",
+        help="a query in DuckDB's SQL over the views "
+        + ", ".join(DATASETS)
+        + "; or the name of a question: ; ".join(
+            f"{name} ({about.rstrip('.')})" for name, about in QUESTIONS.items()
+        ).replace("%", "%%"),
+    )
+    parser.add_argument("--format", choices=_FORMATS, help="format of the result (default: by FILE's suffix, or table)")
+    parser.add_argument("--show", action="store_true", help="print the SQL of a question instead of its answer")
     parser.add_argument("--output", metavar="FILE", help="write the result to this file instead of printing it")
     parser.add_argument("--rows", type=int, default=100, help="the most rows that a table shows (default: 100)")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    sql = read_question(arguments.sql) if arguments.sql in QUESTIONS else arguments.sql
+    if arguments.show:
+        print(sql)
+        return 0
+    suffix = (arguments.output or "").rpartition(".")[2]
+    arguments.format = arguments.format or (suffix if suffix in _FORMATS else "table")
     if arguments.format == "parquet" and not arguments.output:
         raise MusadataError("Parquet cannot be printed", where="--format parquet", remedy="add --output FILE")
-    result = query(arguments.corpus, arguments.sql)
+    result = query(arguments.corpus, sql)
     if result is None:
         return 0
     if not arguments.output:

@@ -23,6 +23,8 @@ def run(arguments: argparse.Namespace) -> int:
             )
         return 0
     schemas = make_schemas()
+    if arguments.output.is_file():
+        raise MusadataError("is a file", where=str(arguments.output), remedy="name a folder")
     arguments.output.mkdir(parents=True, exist_ok=True)
     for name in drift:
         if name in schemas:

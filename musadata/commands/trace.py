@@ -4,8 +4,10 @@ import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from musadata.commands.row_rendering import draw_row, draw_trace
 from musadata.config import TracingConfig, VerifierConfig
@@ -15,19 +17,20 @@ from musadata.rows import plain
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("reference", type=Path, help="Python file with Model, get_inputs and get_init_inputs")
+    parser.add_argument(
+        "reference",
+        help="Python file with Model, get_inputs and get_init_inputs; with --corpus, a row's id or its start",
+    )
+    parser.add_argument("--corpus", metavar="CORPUS", help="trace a row of this corpus back to the code it came from")
     parser.add_argument("--shapes", type=int, default=2, metavar="N", help="sets of input shapes (default: 2)")
     parser.add_argument("--json", action="store_true", help="print JSON instead")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    try:
-        reference = arguments.reference.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise MusadataError(
-            f"cannot be read ({error})", where=str(arguments.reference), remedy="name a Python file"
-        ) from error
-    task, traces = trace_reference(arguments.reference.stem, reference, arguments.shapes)
+    if arguments.corpus:
+        return _trace_row(arguments)
+    path = Path(arguments.reference)
+    task, traces = trace_reference(path.stem, read_reference(path), arguments.shapes)
     if arguments.json:
         print(json.dumps(plain(traces), indent=1, ensure_ascii=False))
         return 0
@@ -36,6 +39,48 @@ def run(arguments: argparse.Namespace) -> int:
     for number, trace in enumerate(traces, 1):
         console.print(draw_trace(number, trace))
     return 0
+
+
+def read_reference(path: Path) -> str:
+    """The text of a reference. Raises MusadataError where there is none."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise MusadataError(f"cannot be read ({error})", where=str(path), remedy="name a Python file") from error
+
+
+def _trace_row(arguments: argparse.Namespace) -> int:
+    from musadata.corpus.lineage import trace_row
+
+    steps = trace_row(arguments.corpus, arguments.reference)
+    if arguments.json:
+        rows = [{"dataset": step.dataset, "through": step.through, "row": step.row} for step in steps]
+        print(json.dumps(rows, indent=1, ensure_ascii=False, default=str))
+        return 0
+    console = Console()
+    for step in steps:
+        about = f"{step.dataset}, named by {step.through}" if step.through else step.dataset
+        console.print(Text.assemble((step.id, "bold"), f"  ({about})"))
+        for name, value in _facts(step.row).items():
+            console.print(Text(f"    {name:<14}{' '.join(str(value).split())}"))
+    return 0
+
+
+_SHOWN = ("name", "source_kind", "license", "family", "teacher", "served_model", "server", "turn", "schedule", "fault")
+_VERDICT = ("accepted", "error_class", "stage", "backend", "policy", "test_share", "speedup", "reward", "split")
+
+
+def _facts(row: dict[str, Any]) -> dict[str, Any]:
+    """What of a row says where it came from."""
+    origin = row.get("provenance") or {}
+    facts = {name: row.get(name) for name in (*_SHOWN, *_VERDICT)}
+    facts |= {
+        name: origin.get(name) for name in ("origin", "repository", "revision", "path", "lines", "license") if origin
+    }
+    for name in ("prompt", "messages", "turns"):
+        if said := row.get(name):
+            facts[name] = f"{said[-1].get('content') or said[-1].get('question')!s:.200} …"
+    return {name: value for name, value in facts.items() if value not in (None, "")}
 
 
 def trace_reference(name: str, reference: str, shape_sets: int) -> tuple[Task, tuple[Trace, ...]]:

@@ -1,0 +1,5 @@
+#!/bin/sh
+# Trains on what lies beside this file. pip install trl
+set -e
+cd "$(dirname "$0")"
+trl sft --config sft.yaml "$@"
