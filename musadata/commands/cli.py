@@ -29,6 +29,7 @@ COMMANDS = {
     "verify": Command("verify", "judge one candidate against its reference"),
     "verify-batch": Command("verify", "judge a Parquet file of candidates", "add_batch_arguments", "run_batch"),
     "serve": Command("serve", "serve verdicts over HTTP, on one host or a Ray cluster"),
+    "evaluate": Command("evaluate", "measure a served model on a benchmark"),
     "rejudge": Command("policies", "judge anew under another policy", "add_rejudge_arguments", "run_rejudge"),
     "policies": Command("policies", "list the policies, and what each refuses"),
     "trace": Command("trace", "show the facts of a reference, or where a row of a corpus came from"),
