@@ -40,6 +40,7 @@ COMMANDS = {
         "corpora", "take a repository out of a corpus, with all made from it", "add_forget_arguments", "run_forget"
     ),
     "show": Command("show", "show rows of a corpus in a readable form"),
+    "view": Command("view", "read a corpus in the browser"),
     "export": Command("export", "write the rows of a corpus as a trainer reads them, with configs"),
     "report": Command("report", "write report.html, one page about a corpus"),
     "doctor": Command("doctor", "check this machine and, if one is named, a corpus"),
