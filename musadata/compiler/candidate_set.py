@@ -23,11 +23,14 @@ SECOND_FAULT_SHARE = 0.25  # of the faulty samples that start with a second faul
 
 @dataclass(frozen=True)
 class Attempt:
-    """One answer: its source, and the faults that are still in it, in the order in which they show."""
+    """One answer: a candidate, and the faults that are still in it, in the order in which they show."""
 
     candidate: Candidate
-    source: str
     faults: tuple[FaultKind, ...] = ()
+
+    @property
+    def source(self) -> str:
+        return self.candidate.source
 
 
 def read_graph(captured: Mapping[str, Any]) -> Graph:
@@ -124,10 +127,10 @@ class CandidateSet:
         for kind in kinds:
             for number in range(len(PLANS)):
                 candidate = self.candidate(number)
-                source = insert(kind, candidate, random, self._reference)
-                if source is None:
+                faulty = insert(kind, candidate, random, self._reference)
+                if faulty is None:
                     continue
-                single = [Attempt(candidate, source, (kind,)), Attempt(candidate, candidate.source)]
+                single = [Attempt(faulty, (kind,)), Attempt(candidate)]
                 shows_late = kind.compiles and not kind.cheats  # a fault that does not compile can hide it
                 return self._doubled(single, kinds, random) if wants_two and shows_late else single
         raise Unsupported("no fault matters here")
@@ -142,9 +145,9 @@ class CandidateSet:
         shown = [kind for kind in KINDS.values() if kind.compiles and not kind.cheats]
         for kind in sorted(shown, key=lambda kind: self._rank(kind, -1)):
             for number in range(len(PLANS)):
-                source = insert(kind, self.candidate(number), random)
-                if source is not None:
-                    yield source, kind
+                faulty = insert(kind, self.candidate(number), random)
+                if faulty is not None:
+                    yield faulty.source, kind
                     break
 
     def _rank(self, kind: FaultKind, sample: int) -> float:
@@ -154,18 +157,17 @@ class CandidateSet:
     def _doubled(self, single: list[Attempt], kinds: Sequence[FaultKind], random: Random) -> list[Attempt]:
         """Put a fault that does not compile in front of one that does."""
         first = single[0]
-        faulty = replace(first.candidate, source=first.source)
         for kind in kinds:
-            source = None if kind.compiles else insert(kind, faulty, random)
-            if source is not None:
-                return [Attempt(first.candidate, source, (kind, *first.faults)), *single]
+            faulty = None if kind.compiles else insert(kind, first.candidate, random)
+            if faulty is not None:
+                return [Attempt(faulty, (kind, *first.faults)), *single]
         return single
 
 
-def insert(kind: FaultKind, candidate: Candidate, random: Random, reference: str = "") -> str | None:
-    """The source with a fault of this kind, or None where it would change nothing."""
-    source = kind.insert(FaultContext(candidate, random, reference))
-    return None if source == candidate.source else source
+def insert(kind: FaultKind, candidate: Candidate, random: Random, reference: str = "") -> Candidate | None:
+    """The candidate with a fault of this kind, or None where it would change nothing."""
+    faulty = kind.insert(FaultContext(candidate, random, reference))
+    return None if faulty is None or faulty.source == candidate.source else faulty
 
 
 def _random(*parts: str) -> Random:

@@ -13,7 +13,7 @@ from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.emission.cpp import Printer
 from musadata.compiler.emission.launch import EmittedKernel
 from musadata.compiler.faults import FaultKind
-from musadata.compiler.ir.code import Binary, Construct, Loop, Name, Number, of_kind
+from musadata.compiler.ir.code import Binary, Construct, Declare, Loop, Name, Number, of_kind
 from musadata.compiler.ir.index_formulas import ONE, ZERO, Index
 from musadata.compiler.ir.scalar import Added, Load
 from musadata.compiler.ir.schedule import WORDS as SCHEDULES
@@ -98,7 +98,7 @@ def _tile_counts(one: EmittedKernel) -> tuple[int, int] | None:
 def _sizes(candidate: Candidate) -> list[str]:
     """Which sizes the kernels take as arguments and which are literals: a sentence or two, or none."""
     graph = candidate.graph
-    passed = [f"`{o.name}`" for o in graph.sizes if o.formula is None and o.name in candidate.read_sizes]
+    passed = [f"`{o.name}`" for o in graph.sizes if o.formula is None and o.name in candidate.host.sizes]
     fixed = [
         f"{size.constant} along axis {axis} of `{item.name}`"
         for item in graph.inputs
@@ -106,7 +106,7 @@ def _sizes(candidate: Candidate) -> list[str]:
         for axis, size in enumerate(item.type.shape)
         if size.constant not in (None, 1)
     ]
-    given = [f"`{o.name}`" for o in graph.sizes if o.attribute and o.name in candidate.given_sizes]
+    given = [f"`{o.name}`" for o in graph.sizes if o.attribute and o.name in candidate.host.numbers]
     text = f"The host reads {_listed(passed)} from the tensors" if passed else ""
     if fixed and len(fixed) <= _MOST_READS:
         check = f"checks the size{'s' if len(fixed) > 1 else ''} that the kernels take for granted: {_listed(fixed)}"
@@ -144,26 +144,25 @@ def _listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def explain_repair(feedback: str, fixed: FaultKind | None, candidate: Candidate, before: str, after: str) -> str:
+def explain_repair(feedback: str, fixed: FaultKind | None, before: Candidate, after: Candidate) -> str:
     """Why the last answer, `before`, failed, and what is different in `after`."""
     reported = _reported(feedback)
     if fixed is None:
-        return f"{reported} I cannot place that in the kernels, so I write them anew. {describe(candidate)}"
-    return f"{reported} The cause: {_cause(fixed, before, after)}. Now {fixed.mend}{_changes(before, after)}."
+        return f"{reported} I cannot place that in the kernels, so I write them anew. {describe(after)}"
+    changes = _changes(before.source, after.source)
+    return f"{reported} The cause: {_cause(fixed, before, after)}. Now {fixed.mend}{changes}."
 
 
-def _cause(fixed: FaultKind, before: str, after: str) -> str:
-    """What was wrong, with the name and the values of the line that changed where the kind has words for them."""
-    if not fixed.line:
+def _cause(fixed: FaultKind, before: Candidate, after: Candidate) -> str:
+    """What was wrong, with the name and the values of the size that changed where the kind has words for it."""
+    if not fixed.cause_of_size:
         return fixed.cause
-    old_lines, new_lines = (set(text.splitlines()) for text in (before, after))
-    changed = ("\n".join(old_lines - new_lines), "\n".join(new_lines - old_lines))
-    wrong, right = (dict(re.findall(line, text)) for line, text in zip(fixed.line, changed, strict=True))
-    found = [(name, old, right[name]) for name, old in wrong.items() if name in right]
-    if len(found) != 1:
+    pairs = zip(of_kind(before.parts, Declare), of_kind(after.parts, Declare), strict=True)
+    changed = [(old, new) for old, new in pairs if old != new]
+    if len(changed) != 1:
         return fixed.cause
-    name, old, new = found[0]
-    return fixed.cause_of_line.format(name=name, old=old, new=new)
+    ((old, new),) = changed
+    return fixed.cause_of_size.format(name=old.name, old=old.value, new=new.value)
 
 
 def _changes(before: str, after: str) -> str:

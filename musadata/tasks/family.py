@@ -3,16 +3,13 @@
 import re
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 
-import yaml
-
+from musadata.operators import FAMILIES, column
 from musadata.records import OperatorFamily
 
 _F = OperatorFamily
-_LISTED = yaml.safe_load(Path(__file__).with_name("operator_families.yaml").read_text(encoding="utf-8"))
-_HEAVIEST_FIRST = tuple(map(OperatorFamily, _LISTED))
-_BY_NAME = {name: family for family in _HEAVIEST_FIRST for name in _LISTED[family].split()}
+_HEAVIEST_FIRST = tuple(map(OperatorFamily, FAMILIES))
+_BY_NAME = {name: OperatorFamily(family) for name, family in column("family").items()}
 _LOSS = re.compile(r"loss|_ctc|cross_entropy|kl_div")
 
 

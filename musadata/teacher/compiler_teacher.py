@@ -90,11 +90,11 @@ class CompilerTeacher:
         feedback = request.messages[-1].content if request.messages else ""
         if turn < len(conversation):
             attempt, before = conversation[turn], conversation[turn - 1]
-            text = explain_repair(feedback, before.faults[0], attempt.candidate, before.source, attempt.source)
+            text = explain_repair(feedback, before.faults[0], before.candidate, attempt.candidate)
         else:  # the honest answer was not accepted either: another schedule may be
             honest = self._candidate_set(request).candidate(request.sample + turn)
-            attempt = Attempt(honest, honest.source)
-            text = explain_repair(feedback, None, honest, "", honest.source)
+            attempt = Attempt(honest)
+            text = explain_repair(feedback, None, honest, honest)
         return _answer(text, attempt)
 
     def _conversation(self, request: Request) -> list[Attempt]:
@@ -105,7 +105,7 @@ class CompilerTeacher:
             with suppress(Unsupported):
                 return candidate_set.faulty(request.sample)
         candidate = candidate_set.candidate(request.sample)
-        return [Attempt(candidate, candidate.source)]
+        return [Attempt(candidate)]
 
     def _candidate_set(self, request: Request) -> CandidateSet:
         sets = tuple(trace.inputs for trace in request.traces) or (request.task.inputs,)

@@ -3,8 +3,8 @@
 The rule for FLOPs, per dispatched aten operator:
 
 1. matrix products, convolutions and attention: `torch.utils.flop_counter`'s formulas (a multiply-add is two);
-2. views, copies, allocation, selection of elements (`operator_costs.yaml`): none;
-3. reductions, scans, softmax, normalisation and losses: a fixed number per element read (`operator_costs.yaml`);
+2. views, copies, allocation, selection of elements (0 in the table of operators): none;
+3. reductions, scans, softmax, normalisation and losses: the table's number per element read;
 4. pooling: one per element of each window, that is the size of the output times the size of the window;
 5. distances, bags of embeddings, bilinear forms and negative log-likelihoods: one for every addition and
    multiplication (`_SPECIAL`);
@@ -13,16 +13,14 @@ The rule for FLOPs, per dispatched aten operator:
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from torch.utils.flop_counter import flop_registry
 
-_COSTS = yaml.safe_load(Path(__file__).with_name("operator_costs.yaml").read_text(encoding="utf-8"))
-_MOVES = frozenset(_COSTS["moves"].split())
-_PER_ELEMENT_READ = {name: cost for cost, names in _COSTS["per_element_read"].items() for name in names.split()}
+from musadata.operators import column
+
+_PER_ELEMENT_READ: dict[str, int] = column("flops")
 
 
 def operator_flops(function: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> int:
@@ -31,13 +29,14 @@ def operator_flops(function: torch._ops.OpOverload, args: Sequence[Any], kwargs:
     if formula is not None:
         return int(formula(*args, **kwargs, out_val=result))
     name = function.overloadpacket.__name__.rstrip("_")
-    if function.is_view or name in _MOVES:
+    cost = _PER_ELEMENT_READ.get(name)
+    if function.is_view or cost == 0:
         return 0
     operands = [value for value in args if isinstance(value, torch.Tensor)]
     results = result if isinstance(result, (tuple, list)) else [result]
     written = max((value.numel() for value in results if isinstance(value, torch.Tensor)), default=0)
-    if name in _PER_ELEMENT_READ and operands and not _is_pointwise(function):
-        return _PER_ELEMENT_READ[name] * operands[0].numel()
+    if cost and operands and not _is_pointwise(function):
+        return cost * operands[0].numel()
     if name.startswith(("max_pool", "avg_pool")):
         window = args[1] if len(args) > 1 else kwargs["kernel_size"]
         return written * _window_size(window, int(name.split("pool")[1][0]))

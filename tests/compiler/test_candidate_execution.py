@@ -390,6 +390,6 @@ def test_seeded_faults_are_caught(kind, name, graph_of, verifier):
     for plan in PLANS:
         faulty = insert(KINDS[kind], build_candidate(graph_of(name), plan), Random(1))
         if faulty is not None:
-            assert not verifier.verify(task_of(name), faulty, FIXTURES[name].sets).accepted
+            assert not verifier.verify(task_of(name), faulty.source, FIXTURES[name].sets).accepted
             return
     pytest.fail("the fault found no place")

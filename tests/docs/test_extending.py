@@ -75,6 +75,38 @@ for unit in source.units():
     assert run(program) == "0000001 Double jsonl:rows.jsonl 1-1 MIT\n0000002 Half jsonl:rows.jsonl 2-2 MIT\n"
 
 
+def test_the_recipe_for_an_operator_gives_a_kernel(follow):
+    touched, run = follow("An operator")
+    assert len(touched) == 2
+    program = '''
+from musadata.compiler.candidate_set import read_graph
+from musadata.compiler.capturing.capture import capture
+from musadata.compiler.emission.candidate import build_candidate
+from musadata.compiler.emission.schedule_plan import PLANS
+from musadata.records import InputSpec
+from musadata.rows import plain
+from musadata.teacher.reasoning.mathematics import _FORMULAS
+
+source = """import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+    def forward(self, x, y):
+        return torch.heaviside(x, y)
+def get_inputs():
+    return [torch.randn(3, 5), torch.randn(3, 5)]
+def get_init_inputs():
+    return []
+"""
+inputs = [plain(InputSpec(name, "normal", "float32", (3, 5))) for name in "xy"]
+captured = capture(source, [inputs], 0)
+assert "unsupported" not in captured, captured
+candidate = build_candidate(read_graph(captured), PLANS[0])
+print("heaviside_kernel" in candidate.source, "x_value == 0.0f" in candidate.source, _FORMULAS["heaviside"])
+'''
+    assert run(program).splitlines()[-1] == "True True {0} == 0 ? {1} : {0} > 0"
+
+
 def test_the_recipe_for_a_rule_rejects_what_breaks_it(follow):
     touched, run = follow("A legality rule")
     assert 0 < len(touched) <= 3

@@ -7,7 +7,6 @@ functions are replaced by calls of these operators, under the names by which mod
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,6 +15,7 @@ from musadata.compiler.capturing.recurrent_operators import RECURRENT_REPLACEMEN
 from musadata.compiler.capturing.resizing_operators import RESIZING_REPLACEMENTS
 from musadata.compiler.capturing.symbolic_operators import SYMBOLIC_REPLACEMENTS
 from musadata.compiler.ir.lowering_errors import Unsupported
+from musadata.operators import column
 
 _linear = torch.nn.functional.linear
 _pad = torch._C._nn.pad
@@ -208,7 +208,7 @@ _REPLACEMENTS: tuple[tuple[Any, str, Callable[..., torch.Tensor]], ...] = (
 
 
 # Names of core aten's operators that are not decomposed.
-UNDECOMPOSED = frozenset(Path(__file__).with_name("undecomposed_operators.txt").read_text(encoding="utf-8").split())
+UNDECOMPOSED = frozenset(column("whole"))
 _AUTOGRAD = torch._C.DispatchKey.Autograd
 
 

@@ -5,21 +5,22 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
 from string import Template
 
 from musadata.compiler.emission.attention import can_attend
 from musadata.compiler.emission.cpp import C_TYPES, device_function, number_text
 from musadata.compiler.emission.emit import emit, emit_alike
-from musadata.compiler.emission.host import Returned, write_host
-from musadata.compiler.emission.launch import EmittedKernel, NumberName
-from musadata.compiler.emission.module import write_module
+from musadata.compiler.emission.host import HostFunction, Returned, write_host
+from musadata.compiler.emission.launch import EmittedKernel, NumberName, printed
+from musadata.compiler.emission.module import Module, write_module
 from musadata.compiler.emission.schedule_plan import Plan, choose
 from musadata.compiler.emission.shared_kernels import SharedKernels, share_kernels
 from musadata.compiler.emission.short_names import shorten
-from musadata.compiler.emission.step_functions import STEP_NAME
+from musadata.compiler.emission.step_functions import STEP
 from musadata.compiler.ir.captured_graph import Graph, GraphOutput, TensorType
-from musadata.compiler.ir.code import Constant, walk
+from musadata.compiler.ir.code import Constant, Function, Routine, walk
 from musadata.compiler.ir.index_formulas import ONE, Index, of, product
 from musadata.compiler.ir.lowering_errors import Unsupported
 from musadata.compiler.ir.program import Loop, Program, Value, axis_names
@@ -34,14 +35,13 @@ from musadata.compiler.lowering.layout import flat_position, flatten
 from musadata.compiler.lowering.loop_points import variables_of
 from musadata.compiler.lowering.shared_axes import parted
 from musadata.compiler.lowering.splitting import split_long_reductions
+from musadata.operators import column
 
 MOST_CHARACTERS = 24_000  # of a candidate: longer ones are too long to learn from
 _MOST_INT = 2**31 - 1
 
 _TEMPLATES = Path(__file__).parent / "templates"
 TEMPLATE = Template(_TEMPLATES.joinpath("cuda_source.txt").read_text(encoding="utf-8"))
-# Operators that say little about what a candidate does.
-_UNNAMED_OPERATORS = frozenset(_TEMPLATES.joinpath("unnamed_operators.txt").read_text(encoding="utf-8").split())
 _LAUNCHING = _TEMPLATES.joinpath("launching.txt").read_text(encoding="utf-8")
 # Types of tensors, and constants, that need a header.
 _TYPE_HEADERS = {"float16": "cuda_fp16.h", "bfloat16": "cuda_bf16.h"}
@@ -56,26 +56,36 @@ class _Attempt(Enum):
     APART = "with layers lowered alike, and statistics of columns in kernels of their own, which share more of it"
 
 
+Part = str | Function | Routine
+
+
 @dataclass(frozen=True)
 class Candidate:
     """A complete candidate.
 
     Attributes:
-        source: the Python module that defines `ModelNew`.
+        opening: the beginning of its CUDA C++: headers, constants, and functions that expressions call.
+        parts: what follows: device functions, kernels, and functions of the host, of which Python calls the last.
+        module: the Python around it.
         kernels: its kernels in order, with their schedules.
         plan: how it was made.
         hints: the named sizes in each of the task's sets of shapes.
-        read_sizes: the named sizes that the host function reads from tensors.
-        given_sizes: the named sizes and numbers that the module passes.
+        host: what the host function takes and reads.
     """
 
-    source: str
+    opening: str
+    parts: tuple[Part, ...]
+    module: Module
     kernels: tuple[EmittedKernel, ...]
     plan: Plan
     graph: Graph
     hints: tuple[dict[str, int], ...]
-    read_sizes: frozenset[str] = frozenset()
-    given_sizes: tuple[str, ...] = ()
+    host: HostFunction
+
+    @cached_property
+    def source(self) -> str:
+        """The Python module that defines `ModelNew`."""
+        return self.module.around("\n".join([self.opening.rstrip("\n") + "\n", *map(printed, self.parts)]))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -120,9 +130,9 @@ def _build(graph: Graph, plan: Plan, sizes: Mapping[str, int]) -> Candidate:
             returned = _all_returned(lowered, graph)
             kept = {id(buffer) for buffer in (*(item.buffer for item in returned), *lowered.program.stored)}
             kernels = _kernels(lowered.program, kept, known, attempt)
-        if STEP_NAME not in names and any(kernel.steps for kernel in kernels):
-            names.append(STEP_NAME)
-            hints = [{**hint, STEP_NAME: 1} for hint in hints]
+        if STEP.name not in names and any(kernel.steps for kernel in kernels):
+            names.append(STEP.name)
+            hints = [{**hint, STEP.name: 1} for hint in hints]
         kernels = [replace(kernel, size_names=tuple(names)) for kernel in kernels]
         if attempt is not _Attempt.FULL:
             brief = [shorten(kernel) for kernel in kernels]
@@ -134,10 +144,12 @@ def _build(graph: Graph, plan: Plan, sizes: Mapping[str, int]) -> Candidate:
             shared = share_kernels(emitted)
         for folded in (False, True)[: 1 if attempt is _Attempt.FULL else 2]:
             host = write_host(f"{_title(graph)}_cuda", graph, lowered.inputs, shared, returned, folded=folded)
-            source = write_module(graph, host, _cuda_text(shared) + host.source)
-            built = Candidate(source, shared.kernels, plan, graph, tuple(hints), host.sizes, host.numbers)
-            if len(source) <= MOST_CHARACTERS:
+            parts = (*_functions(shared), *host.routines)
+            module = write_module(graph, host)
+            built = Candidate(_opening(shared.kernels), parts, module, shared.kernels, plan, graph, tuple(hints), host)
+            if len(built.source) <= MOST_CHARACTERS:
                 return built
+    return built
     return built
 
 
@@ -148,7 +160,7 @@ def _with_wide_indices(kernels: Sequence[EmittedKernel], sizes: Mapping[str, int
         buffers = (*kernel.inputs, *kernel.outputs)
         return any(product(buffer.shape).evaluate(dict(sizes)) > _MOST_INT for buffer in buffers)
 
-    return [replace(one, wide=is_huge(one.kernel)) for one in kernels]
+    return [one.with_wide_indices() if is_huge(one.kernel) else one for one in kernels]
 
 
 def _all_returned(lowered: Lowered, graph: Graph) -> list[Returned]:
@@ -186,7 +198,7 @@ def _all_sizes(graph: Graph) -> list[Index]:
 def _title(graph: Graph) -> str:
     """A name for the host function: the operators that matter most, in order."""
     plain = [re.sub(r"_?\d+$", "", node.name) for node in graph.nodes]
-    telling = [name for name in dict.fromkeys(plain) if name not in _UNNAMED_OPERATORS]
+    telling = [name for name in dict.fromkeys(plain) if name not in column("unnamed")]
     return "_".join(telling[:3]) or "forward"
 
 
@@ -242,13 +254,12 @@ def _viewed_buffer(value: Value) -> Buffer | None:
     return loaded.buffer if same_size and flatten(loaded.index, loaded.buffer.shape) == flat else None
 
 
-def _cuda_text(shared: SharedKernels) -> str:
-    kernels = shared.kernels
+def _opening(kernels: Sequence[EmittedKernel]) -> str:
     headers = "".join(f"#include <{header}>\n" for header in _headers(kernels))
     functions = dict.fromkeys(function for emitted in kernels for function in emitted.functions)
     device = "".join(f"{device_function(name, dtype)}\n" for name, dtype in functions)
     constants = "".join(_constant(buffer) for buffer in dict.fromkeys(b for e in kernels for b in e.kernel.constants))
-    return TEMPLATE.substitute(headers=headers, constants=constants, device=device, kernels=_without_repeats(shared))
+    return TEMPLATE.substitute(headers=headers, constants=constants, device=device)
 
 
 def _headers(kernels: Sequence[EmittedKernel]) -> list[str]:
@@ -271,14 +282,12 @@ def _constant(buffer: Buffer) -> str:
     return "\n".join(textwrap.wrap(text, 110, subsequent_indent="    ")) + "\n\n"
 
 
-def _without_repeats(shared: SharedKernels) -> str:
+def _functions(shared: SharedKernels) -> list[Part]:
     """The kernels, their device functions and the functions that launch them, each once."""
-    seen: set[str] = set()
-    parts: dict[str, None] = {}
+    parts: dict[str, Part] = {}
     for emitted in shared.kernels:
-        if emitted.text not in seen:
-            fresh = [text for text in emitted.helper_texts() if text not in seen]
-            seen.update((*fresh, emitted.text))
-            parts["\n\n".join([*fresh, emitted.text])] = None
+        if emitted.text not in parts:
+            parts |= {printed(one): one for one in emitted.helpers if printed(one) not in parts}
+            parts[emitted.text] = emitted.function
     launching = [_LAUNCHING] if shared.functions else []
-    return "\n".join([*parts, *launching, *shared.functions])
+    return [*parts.values(), *launching, *shared.functions]

@@ -1,9 +1,7 @@
 """What an emitted kernel is: its function, and how the host launches it."""
 
-import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from musadata.compiler.emission.block import INDEX, Block
 from musadata.compiler.emission.cpp import C_TYPES, Printer
@@ -15,18 +13,20 @@ from musadata.compiler.ir.code import (
     Declare,
     Expression,
     Function,
+    Jump,
+    Launch,
     Method,
     Name,
     Parameter,
+    Routine,
     Some,
     Statement,
     apply,
     code,
     names_of,
-    settle,
 )
 from musadata.compiler.ir.index_formulas import Index, Variable, product
-from musadata.compiler.ir.printing import text_of, widened
+from musadata.compiler.ir.printing import widened
 from musadata.compiler.ir.scalar import Buffer
 from musadata.compiler.ir.schedule import Schedule
 from musadata.compiler.lowering.fusion import Kernel
@@ -34,57 +34,11 @@ from musadata.compiler.lowering.fusion import Kernel
 _SCALAR_TYPES = ("Bool", "UInt8", "Int8", "Int16", "Int32", "Int64", "Float16", "BFloat16", "Float32", "Float64")
 MOST_THREADS = 2048  # that a multiprocessor runs at once
 TORCH_TYPES = {name.lower(): f"torch::k{name}" for name in _SCALAR_TYPES}
-CHECK = "C10_CUDA_KERNEL_LAUNCH_CHECK();"
 Helper = str | Function  # a device function: from a template, or of the kernel's own
 
 
 class NumberName(str):
     """The name of a floating-point number that the host passes; other names are those of sizes."""
-
-
-@dataclass(frozen=True)
-class HostLaunch:
-    """How the host launches a kernel.
-
-    Attributes:
-        setup: statements that define `blocks`, `threads` and what else the launch needs.
-        kernel: its name, with its template's arguments.
-        arguments: what it is given.
-        aligned: the condition under which the instance for aligned rows is launched, of a kernel that has two.
-        has_shared_bytes: shared memory is allocated at the launch.
-        threads: of a block, as it stands in the launch: a variable, or in a function that launches it a number.
-        stream: what the launch has for the stream.
-    """
-
-    setup: Body
-    kernel: str
-    arguments: tuple[Expression, ...]
-    aligned: Expression | None = None
-    has_shared_bytes: bool = False
-    threads: str = "threads"
-    stream: str = "stream"
-
-    @cached_property
-    def lines(self) -> tuple[str, ...]:
-        lines = text_of(self.setup).splitlines()
-        if self.aligned is None:
-            return (*lines, *self._call(self.kernel), CHECK)
-        yes, no = (self._call(f"{self.kernel}<{value}>") for value in ("true", "false"))
-        head = textwrap.wrap(f"if ({self.aligned}) {{", 104, subsequent_indent=" " * 8, break_long_words=False)
-        both = (*head, *(f"    {line}" for line in yes), "} else {", *(f"    {line}" for line in no), "}")
-        return (*lines, *both, CHECK)
-
-    def _call(self, name: str) -> list[str]:
-        """The lines of a launch. More shared memory than 48 KB must be asked for."""
-        attribute = f"{name}, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes"
-        asked = [f"C10_CUDA_CHECK(cudaFuncSetAttribute({attribute}));"] if self.has_shared_bytes else []
-        memory = "shared_bytes" if self.has_shared_bytes else "0"
-        call = f"{name}<<<blocks, {self.threads}, {memory}, {self.stream}>>>("
-        return [*asked, *f"{call}{_wrapped(list(map(str, self.arguments)), call, 4)});".splitlines()]
-
-    def grid(self, sizes: Mapping[str, int]) -> tuple[int, ...] | None:
-        """How many blocks there are along each axis for given sizes; None where the device decides it."""
-        return settle(self.setup, sizes).get("blocks")
 
 
 @dataclass(frozen=True)
@@ -109,31 +63,30 @@ class EmittedKernel:
     functions: tuple[tuple[str, str], ...]
     helpers: tuple[Helper, ...]
     function: Function
-    host: HostLaunch
+    host: Launch
     sizes: frozenset[str]
     threads: tuple[int, ...]
     wide: bool = False
     is_shared: bool = False
 
     @property
-    def launch(self) -> tuple[str, ...]:
-        """The host's lines that launch it."""
-        return self.host.lines
-
-    @cached_property
     def text(self) -> str:
         """The `__global__` function."""
-        return text_of(self.function, wide=self.wide)
+        return self.function.text
 
-    def helper_texts(self) -> list[str]:
-        """The device functions before it, each without the end of its last line."""
-        plain = [one if isinstance(one, str) else text_of(one, wide=self.wide) for one in self.helpers]
-        return [(widened(text) if self.wide else text).rstrip("\n") for text in plain]
-
-    @cached_property
+    @property
     def source(self) -> str:
         """Its device functions, and the `__global__` function."""
-        return "\n\n".join([*self.helper_texts(), self.text])
+        return "\n".join(map(printed, (*self.helpers, self.function)))
+
+    def with_wide_indices(self) -> "EmittedKernel":
+        """The same, with integers of 64 bits for positions."""
+        return replace(self, helpers=widened(self.helpers), function=widened(self.function), wide=True)
+
+
+def printed(part: str | Function | Routine) -> str:
+    """The text of a function, which ends with one line break."""
+    return f"{(part if isinstance(part, str) else part.text).rstrip()}\n"
 
 
 def finish(
@@ -170,7 +123,7 @@ def finish(
     function = Function(f"__global__ void {limit}", Name(kernel.name), parameters, body, template)
     bytes_ = [constant("shared_bytes", shared)] if shared else []
     arguments = (*map(_pointer, (*inputs, *kernel.outputs)), *map(Name, (*counts, *sizes)))
-    host = HostLaunch((*setup, *bytes_), kernel.name, arguments, aligned, bool(shared))
+    host = Launch((*setup, *bytes_), kernel.name, arguments, aligned, bool(shared))
     used = frozenset((*free, *mentioned(kernel.size_names, (host.setup, arguments, aligned))))
     return EmittedKernel(kernel, schedule, tuple(block.functions), tuple(helpers), function, host, used, threads)
 
@@ -198,38 +151,11 @@ def _pointer(buffer: Buffer) -> Expression:
     return Method(tensor, f"data_ptr<{kind}>")
 
 
-def _wrapped(items: Sequence[str], head: str, margin: int = 0) -> str:
-    """Comma-separated items, broken into lines under the opening parenthesis's level."""
-    line = ", ".join(items)
-    if len(head) + len(line) + margin < 112:
-        return line
-    lines, current = [], ""
-    for item in items:
-        if current and len(current) + len(item) > 96:
-            lines.append(current)
-            current = ""
-        current = f"{current} {item}," if current else f"{item},"
-    lines.append(current)
-    text = "\n    ".join(lines)
-    return "\n    " + text.rstrip(",")
-
-
-def results_text(names: Sequence[str]) -> tuple[str, str]:
-    """The type and the expression of what a host function returns."""
-    listed = ", ".join(names)
+def returning(names: Sequence[str]) -> tuple[str, Jump]:
+    """What a host function returns: its type, and the statement."""
     if len(names) == 1:
-        return "Tensor", listed
-    return f"std::tuple<{', '.join(['Tensor'] * len(names))}>", f"std::make_tuple({listed})"
-
-
-def filled(items: Sequence[str], width: int = 104) -> str:
-    """Comma-separated items on lines of about so many characters at most."""
-    lines = [""]
-    for item in items:
-        if lines[-1] and len(lines[-1]) + len(item) > width:
-            lines.append("")
-        lines[-1] += f"{', ' * bool(lines[-1])}{item}"
-    return ",\n    ".join(lines)
+        return "Tensor", Jump("return", Name(names[0]))
+    return f"std::tuple<{', '.join(['Tensor'] * len(names))}>", Jump("return", apply("std::make_tuple", *names))
 
 
 def constant(name: str, value: Some) -> Declare:
@@ -270,18 +196,13 @@ def bounded_blocks(wanted: Some, threads: int) -> Body:
     return constant("resident", code(MOST_THREADS // threads) * many), least
 
 
-def allocation(buffer: Buffer, first: str, dtype: str) -> Declare:
+def allocation(buffer: Buffer, first: Expression, dtype: str) -> Declare:
     """The statement that makes a tensor, with the options of the tensor `first`, which has the given type."""
-    options: Expression = Method(Name(first), "options")
+    options: Expression = Method(first, "options")
     if buffer.dtype != dtype:
         options = Method(options, "dtype", (Name(TORCH_TYPES[buffer.dtype]),))
     made = Apply(f"torch::{'zeros' if buffer.zeroed else 'empty'}", (shape_of(buffer.shape), options))
     return Declare("auto", ((Name(buffer.name), made),), "")
-
-
-def line_of(statement: Statement) -> str:
-    """A host statement on its line."""
-    return text_of(statement).rstrip("\n")
 
 
 def shape_of(shape: Sequence[Index]) -> Braces:

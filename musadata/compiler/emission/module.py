@@ -1,7 +1,7 @@
 """The Python side of a candidate: the reference's constructor, and a forward that calls the host function."""
 
-import re
 import textwrap
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +11,65 @@ from musadata.compiler.ir.captured_graph import Graph
 TEMPLATE = Path(__file__).parent.joinpath("templates/module.txt").read_text(encoding="utf-8")
 
 
-def write_module(graph: Graph, host: HostFunction, cuda: str) -> str:
-    """The whole candidate."""
+@dataclass(frozen=True)
+class Module:
+    """The Python around the CUDA C++ of a candidate, as the template has it.
+
+    Attributes:
+        declaration: of the host function, as a literal.
+        name: of the extension.
+        function: the host function that Python asks the extension for.
+        definitions: what the reference defines beside its class.
+        head: the class up to the statements of its forward.
+        refusal: what refuses options that the kernels are not written for, if anything does.
+        arguments: of the call of the host function.
+        result: what is made of the call `{}`.
+    """
+
+    standard_imports: str
+    torch_imports: str
+    declaration: str
+    name: str
+    function: str
+    definitions: str
+    head: str
+    refusal: str
+    arguments: tuple[str, ...]
+    result: str
+
+    @property
+    def call(self) -> str:
+        """The call of the host function."""
+        call = f"extension.{self.name}({', '.join(self.arguments)})"
+        return call if len(call) <= 100 else f"extension.{self.name}(\n    " + ",\n    ".join(self.arguments) + ",\n)"
+
+    @property
+    def statements(self) -> str:
+        """Of its forward."""
+        return self.refusal + self.result.format(self.call)
+
+    def around(self, cuda: str) -> str:
+        """The whole candidate."""
+        return TEMPLATE.format(cuda=cuda, forward=textwrap.indent(f"{self.statements}\n", "        "), **vars(self))
+
+
+def write_module(graph: Graph, host: HostFunction) -> Module:
+    """The Python of a candidate."""
     constructor = graph.constructor
     imports = constructor["imports"].splitlines()
-    standard = [line for line in imports if not re.match(r"(import|from) torch\b", line)]
-    return TEMPLATE.format(
-        standard_imports="".join(f"{line}\n" for line in standard) + "\n" * bool(standard),
+    standard = [line for line in imports if line.split()[1].partition(".")[0].rstrip(",") != "torch"]
+    methods = f"{constructor['methods']}\n\n" if constructor["methods"] else ""
+    return Module(
+        standard_imports="".join(f"{line}\n" for line in (*standard, *[""] * bool(standard))),
         torch_imports="".join(f"{line}\n" for line in imports if line not in standard),
-        cuda=cuda,
         declaration=f'"""\n{host.declaration}\n"""' if "\n" in host.declaration else f'"{host.declaration}"',
         name=host.name,
         function=host.name,
         definitions=f"{constructor['definitions']}\n\n\n" if constructor["definitions"] else "",
-        bases=constructor["bases"],
-        methods=f"{constructor['methods']}\n\n" if constructor["methods"] else "",
-        arguments=_arguments(graph),
-        forward=textwrap.indent(_refusal(graph) + _forward(graph, host), "        "),
+        head=f"class ModelNew({constructor['bases']}):\n{methods}    def forward({_arguments(graph)}):\n",
+        refusal=_refusal(graph),
+        arguments=_call_arguments(graph, host),
+        result=_result(graph),
     )
 
 
@@ -59,21 +101,24 @@ def _refusal(graph: Graph) -> str:
     return f'if {test}:\n    raise ValueError("the kernels are not written for these options")\n'
 
 
-def _forward(graph: Graph, host: HostFunction) -> str:
+def _call_arguments(graph: Graph, host: HostFunction) -> tuple[str, ...]:
     names = {argument["spec"]: argument["name"] for argument in graph.arguments}
     inputs = [item for item, _ in host.parameters]
-    arguments = [names[item.name] if item.role == "argument" else state_path(item.name) for item in inputs]
-    arguments += [_attribute(graph.attributes[number]) for number in host.numbers]
-    arguments += [f"list(self.{STATE_LISTS[one]}())" for one in host.lists]
-    call = f"extension.{host.name}({', '.join(arguments)})"
-    if len(call) > 100:
-        call = f"extension.{host.name}(\n    " + ",\n    ".join(arguments) + ",\n)"
+    return (
+        *(names[item.name] if item.role == "argument" else state_path(item.name) for item in inputs),
+        *(_attribute(graph.attributes[number]) for number in host.numbers),
+        *(f"list(self.{STATE_LISTS[one]}())" for one in host.lists),
+    )
+
+
+def _result(graph: Graph) -> str:
     if graph.result == {"tensor": 0}:
-        return f"return {call}"
+        return "return {}"
     if len(graph.outputs) > 1 and graph.result == {"tuple": [{"tensor": i} for i in range(len(graph.outputs))]}:
-        return f"return tuple({call})"
+        return "return tuple({})"
     targets = ", ".join(f"result{i}" for i in range(len(graph.outputs)))
-    return f"{targets} = {call}\nreturn {_nested(graph.result)}"
+    nested = _nested(graph.result).replace("{", "{{").replace("}", "}}")
+    return f"{targets} = {{}}\nreturn {nested}"
 
 
 def _nested(result: Any) -> str:

@@ -17,13 +17,10 @@ from typing import Any
 from musadata.compiler.emission.cpp import Printer
 from musadata.compiler.emission.launch import (
     EmittedKernel,
-    HostLaunch,
     NumberName,
     allocation,
-    filled,
-    line_of,
     mentioned,
-    results_text,
+    returning,
 )
 from musadata.compiler.emission.short_names import kernel_buffers
 from musadata.compiler.ir.code import (
@@ -32,11 +29,14 @@ from musadata.compiler.ir.code import (
     Expression,
     Function,
     Group,
+    Launch,
     Method,
     Name,
     Number,
     Parameter,
+    Routine,
     Statement,
+    Template,
     apply,
     code,
     declared_in,
@@ -45,7 +45,7 @@ from musadata.compiler.ir.code import (
 )
 from musadata.compiler.ir.code import product as product_of
 from musadata.compiler.ir.index_formulas import product
-from musadata.compiler.ir.printing import Piece, pieces
+from musadata.compiler.ir.printing import WIDE, Piece, filled, pieces
 from musadata.compiler.ir.scalar import RESERVED_NAMES, Buffer, free_name
 from musadata.compiler.lowering.fusion import Kernel
 
@@ -73,7 +73,7 @@ class SharedLaunch:
 
     function: str
     tensors: tuple[Buffer, ...]
-    values: tuple[str, ...]
+    values: tuple[Expression, ...]
     outputs: tuple[Buffer, ...]
 
 
@@ -84,12 +84,12 @@ class SharedKernels:
     Attributes:
         kernels: in order, those that share a name being one kernel.
         launches: for each kernel how it is launched, if its host function does that.
-        functions: the texts of the host functions.
+        functions: the host functions.
     """
 
     kernels: tuple[EmittedKernel, ...]
     launches: tuple[SharedLaunch | None, ...]
-    functions: tuple[str, ...]
+    functions: tuple[Routine, ...]
 
 
 @dataclass(frozen=True)
@@ -126,12 +126,12 @@ def share_kernels(kernels: Sequence[EmittedKernel], originals: Sequence[Kernel] 
 
     With `originals`, the kernels are those under short names, and each gets a host function that launches it.
     """
-    groups: dict[tuple[bool, tuple[str, ...]], list[int]] = {}
+    groups: dict[tuple[str, ...], list[int]] = {}
     sizes = kernels[0].kernel.size_names if kernels else ()
     forms = [_read(emitted) for emitted in kernels]
     for place, form in enumerate(forms):
         if form.emitted.kernel.inputs and form.emitted.host.aligned is None:
-            groups.setdefault((form.emitted.wide, form.signature), []).append(place)
+            groups.setdefault(form.signature, []).append(place)
     named = originals or [emitted.kernel for emitted in kernels]
     taken = {buffer.name for kernel in named for buffer in kernel_buffers(kernel)} | {*sizes}
     taken |= {emitted.kernel.name for emitted in kernels} if not originals else set()
@@ -201,7 +201,7 @@ def _allocations(emitted: EmittedKernel) -> tuple[Statement, ...]:
     first = emitted.kernel.inputs[:1]
     if not first or emitted.kernel.steps:
         return ()
-    return tuple(allocation(buffer, first[0].name, first[0].dtype) for buffer in emitted.kernel.outputs)
+    return tuple(allocation(buffer, Name(first[0].name), first[0].dtype) for buffer in emitted.kernel.outputs)
 
 
 class _Shared:
@@ -395,7 +395,8 @@ class _Shared:
             self._defined.pop(constant, None)
         template = tuple(f"int {one}" for one in self._constants)
         given = f"<{', '.join(self._constants)}>" if self._constants else ""
-        parameters = (*function.parameters, *(Parameter("int", Name(one)) for one in added))
+        kind = WIDE if self._emitted.wide else "int"
+        parameters = (*function.parameters, *(Parameter(kind, Name(one)) for one in added))
         self._function = replace(function, parameters=parameters, template=template)
         name = function.name.name
         pointers = [rebuild(one, _brief_pointer) for one in (*arguments, *map(Name, added))]
@@ -406,7 +407,7 @@ class _Shared:
         if threads is not None and isinstance(threads.value, Number):
             count = threads.value.digits
             setup = tuple(_inlined(one, int(count)) for one in setup if one is not threads)
-        self._host = HostLaunch(tuple(setup), f"{name}{given}", tuple(pointers), threads=count, stream="stream()")
+        self._host = Launch(tuple(setup), f"{name}{given}", tuple(pointers), threads=count, stream="stream()")
         buffers = [(b, self._rename[b.name]) for b in kernel_buffers(self._emitted.kernel)]
         outputs = [self._rename[b.name] for b in self._emitted.kernel.outputs]
         is_step = self._emitted.kernel.steps is not None
@@ -415,18 +416,15 @@ class _Shared:
         self._passed_numbers = mentioned(self._numbers, (self._host.setup, self._host.arguments))
         listed = [f"const Tensor& {short}" for short in read]
         listed += [*(f"int {one}" for one in self._passed), *(f"double {one}" for one in self._passed_numbers)]
-        kind, result = results_text(outputs)
-        kind = "void" if is_step else kind
+        kind, result = returning(outputs)
         self._name = f"launch_{name.removesuffix('_kernel')}"
-        opening = f"{kind} {self._name}("
+        opening = f"{'void' if is_step else kind} {self._name}("
         joined = ", ".join(listed)
-        opening += joined if len(opening + joined) < 110 else "\n    " + filled(listed)
+        opening += joined if len(opening + joined) < 110 else f"\n    {filled(listed)}"
         sizes = [f"{one} = {text}" for one, text in self._defined.items()]
-        lines = [f"const int {filled(sizes)};"] if sizes else []
-        lines += [*map(line_of, made), *self._host.lines, *[f"return {result};"] * (not is_step)]
-        body = "".join(f"    {line}\n" for line in lines)
+        read_sizes = [Template((f"const int {filled(sizes)};\n",))] if sizes else []
         head = f"template <{', '.join(template)}>\n" if template else ""
-        self.function = f"{head}{opening}) {{\n{body}}}\n"
+        self.function = Routine(f"{head}{opening})", (*read_sizes, *made, self._host, *[result] * (not is_step)))
 
     def kernel_of(self, member: int, original: Kernel) -> EmittedKernel:
         """The shared kernel, for what this launch of it computes."""
@@ -443,10 +441,14 @@ class _Shared:
     def launch(self, member: int, original: Kernel) -> SharedLaunch:
         values = {name: values[member] for values, name in self._parameters.items()}
         given = f"<{', '.join(values[one] for one in self._constants)}>" if self._constants else ""
-        passed = (*(values[name] for name in self._passed), *self._passed_numbers)
+        passed = (*(_leaf(values[name]) for name in self._passed), *map(Name, self._passed_numbers))
         outputs = () if original.steps else original.outputs
         tensors = tuple(buffer for buffer in kernel_buffers(original) if buffer not in outputs)
         return SharedLaunch(f"{self._name}{given}", tensors, passed, outputs)
+
+
+def _leaf(text: str) -> Expression:
+    return Number(text) if text.isdigit() else Name(text)
 
 
 def _names(value: Expression) -> list[Name]:

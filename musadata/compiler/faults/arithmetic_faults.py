@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.faults.catalogue import WORDS, fault
 from musadata.compiler.faults.fault_context import Change, FaultContext, KernelSite, first
 from musadata.compiler.faults.kernel_changes import divisor_of, unscaled, whole_factor
@@ -27,7 +28,7 @@ _MAXIMUM = re.compile(r"\w*max(_\w+)?")
 _MOST_FOR_CORRECTION = 200  # elements: with more, dividing by one less is hard to tell from rounding
 
 
-def _change_divisor(context: FaultContext, change: Change) -> str | None:
+def _change_divisor(context: FaultContext, change: Change) -> Candidate | None:
     """Replace a division by a converted integer; one by an integer that is always 1 is left as it is."""
 
     def changed(node: Any) -> Expression | None:
@@ -39,7 +40,7 @@ def _change_divisor(context: FaultContext, change: Change) -> str | None:
 
 
 @fault
-def wrong_identity(context: FaultContext) -> str | None:
+def wrong_identity(context: FaultContext) -> Candidate | None:
     alone = len(context.candidate.graph.outputs) == 1  # beside others, no input may show it
 
     def edit(site: KernelSite) -> Function | None:
@@ -81,17 +82,17 @@ def _scales(value: Expression, name: Name) -> bool:
 
 
 @fault
-def forgotten_scale(context: FaultContext) -> str | None:
+def forgotten_scale(context: FaultContext) -> Candidate | None:
     return _change_divisor(context, unscaled)
 
 
 @fault
-def missing_cast(context: FaultContext) -> str | None:
+def missing_cast(context: FaultContext) -> Candidate | None:
     return _change_divisor(context, whole_factor)
 
 
 @fault
-def wrong_correction(context: FaultContext) -> str | None:
+def wrong_correction(context: FaultContext) -> Candidate | None:
     def one_less(node: Any) -> Expression | None:
         match node:
             case Binary(Name(name), "/", Number() as length) if name.endswith("_squares"):
@@ -103,7 +104,7 @@ def wrong_correction(context: FaultContext) -> str | None:
 
 
 @fault
-def unstable_softmax(context: FaultContext) -> str | None:
+def unstable_softmax(context: FaultContext) -> Candidate | None:
     """All kernels of the softmax alike: where one of them subtracts the maximum, quotients are wrong for any values."""
     sites = list({site.emitted.text: site for site in context.sites()}.values())
     shifts = [call for site in sites for call in of_kind(site.function, Apply) if _unshifted(call) is not None]
@@ -126,6 +127,10 @@ def _unshifted(node: Any) -> Apply | None:
 
 
 @fault
-def wrong_constant(context: FaultContext) -> str | None:
-    constants = WORDS["wrong_constant"].items()
-    return first(context.source.replace(right, wrong, 1) for right, wrong in constants if right in context.source)
+def wrong_constant(context: FaultContext) -> Candidate | None:
+    def instead(right: str, wrong: str) -> Candidate | None:
+        number = Number(wrong)
+        in_kernel = context.replace_first(lambda node: number if node == Number(right) else None)
+        return context.replace_in_opening(right, wrong) or in_kernel
+
+    return first(instead(*pair) for pair in WORDS["wrong_constant"].items())

@@ -2,16 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.faults.fault_context import Condition, FaultContext
-from musadata.compiler.faults.kernel_changes import CHANGES, within_tanh
+from musadata.compiler.faults.kernel_changes import CHANGES, HOST_CHANGES, within_tanh
 from musadata.compiler.ir.code import walk
 
-Insert = Callable[[FaultContext], str | None]
+Insert = Callable[[FaultContext], Candidate | None]
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,7 @@ class FaultKind:
         weight: how often it is drawn, compared with others that fit the task.
         toy: it is a slip that language models hardly make.
         cheats: the results are right, but PyTorch computes them.
-        line: patterns of a name and its value in the line that is wrong, and in the repaired one.
-        cause_of_line: the cause with `{name}` and its values `{old}` and `{new}`.
+        cause_of_size: the cause with the `{name}` of a size, and the values `{old}` and `{new}` that it has.
     """
 
     name: str
@@ -39,8 +40,7 @@ class FaultKind:
     weight: float = 1.0
     toy: bool = False
     cheats: bool = False
-    line: tuple[str, ...] = ()
-    cause_of_line: str = ""
+    cause_of_size: str = ""
 
 
 _TABLE: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("kinds.yaml").read_text(encoding="utf-8"))
@@ -48,7 +48,7 @@ _TABLE: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("kin
 
 def _kind(name: str, insert: Insert) -> FaultKind:
     entry = _TABLE[name]
-    optional = ("compiles", "cheats", "weight", "toy", "line", "cause_of_line")
+    optional = ("compiles", "cheats", "weight", "toy", "cause_of_size")
     given = {key: entry[key] for key in optional if key in entry}
     return FaultKind(name, insert, entry["cause"], entry["mend"], **given)
 
@@ -85,10 +85,12 @@ def _replacing(entry: dict[str, Any]) -> Insert | None:
             return lambda context: context.replace_node(
                 change, lambda site: where(site) and not (spared and any(map(spared, walk(site.function))))
             )
-        case {"replace_in_source": [pattern, *choices]}:
-            return lambda context: context.replace_one(context.source, pattern, context.random.choice(choices))
+        case {"replace_anywhere": name, "words": words}:
+            return lambda context: context.replace_anywhere(partial(HOST_CHANGES[name], context.random.choice(words)))
+        case {"replace_in_opening": [old, new]}:
+            return lambda context: context.replace_in_opening(old, new)
         case {"replace_in_helper": [old, new]}:
-            return lambda context: context.replace_in_helper(old, new, where)
+            return lambda context: context.replace_in_helper(old, new) if any(map(where, context.sites())) else None
     return None
 
 

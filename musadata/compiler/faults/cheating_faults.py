@@ -2,15 +2,14 @@
 
 import ast
 import builtins
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.faults.catalogue import fault
 from musadata.compiler.faults.fault_context import FaultContext
 
 _MOST_STATEMENTS = 4  # of the reference's forward: longer ones would make another program of it
-_CALL = re.compile(r"^        return (extension\.\w+\([^\n]*\))\n", re.M)
 _FUNCTIONAL = "import torch.nn.functional as F\n"
 
 
@@ -23,31 +22,31 @@ class _Forward:
 
 
 @fault
-def computed_by_pytorch(context: FaultContext) -> str | None:
+def computed_by_pytorch(context: FaultContext) -> Candidate | None:
     return _rewrite(context, lambda call, lines: lines)
 
 
 @fault
-def decoy_kernel(context: FaultContext) -> str | None:
+def decoy_kernel(context: FaultContext) -> Candidate | None:
     return _rewrite(context, lambda call, lines: [call, *lines])
 
 
 @fault
-def pytorch_fallback(context: FaultContext) -> str | None:
+def pytorch_fallback(context: FaultContext) -> Candidate | None:
     def guarded(call: str, lines: list[str]) -> list[str]:
         return ["try:", f"    return {call}", "except RuntimeError:", *(f"    {line}" for line in lines)]
 
     return _rewrite(context, guarded)
 
 
-def _rewrite(context: FaultContext, make: Callable[[str, list[str]], list[str]]) -> str | None:
-    found = _CALL.search(context.source)
-    forward = _read_forward(context) if found else None
-    if found is None or forward is None:
+def _rewrite(context: FaultContext, make: Callable[[str, list[str]], list[str]]) -> Candidate | None:
+    module = context.candidate.module
+    is_plain = module.result == "return {}" and "\n" not in module.call
+    forward = _read_forward(context) if is_plain else None
+    if forward is None:
         return None
-    lines = "".join(f"        {line}\n" for line in make(found.group(1), list(forward.lines)))
-    source = context.source[: found.start()] + lines + context.source[found.end() :]
-    return source.replace("import torch.nn as nn\n", f"import torch.nn as nn\n{forward.imports}", 1)
+    lines = "\n".join(make(module.call, list(forward.lines))).replace("{", "{{").replace("}", "}}")
+    return context.with_module(result=lines, torch_imports=forward.imports + module.torch_imports)
 
 
 def _read_forward(context: FaultContext) -> _Forward | None:
@@ -67,10 +66,10 @@ def _read_forward(context: FaultContext) -> _Forward | None:
         for node in nodes
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
     }
-    if names - known or any(f"self.{name} =" not in context.source for name in attributes):
+    if names - known or any(f"self.{name} =" not in context.candidate.module.head for name in attributes):
         return None
     lines = tuple(line for statement in body for line in ast.unparse(statement).splitlines())
-    needs_import = "F" in names and _FUNCTIONAL not in context.source
+    needs_import = "F" in names and _FUNCTIONAL not in context.candidate.module.torch_imports
     return _Forward(lines, _FUNCTIONAL if needs_import else "") if len(lines) <= _MOST_STATEMENTS else None
 
 

@@ -1,25 +1,29 @@
 """Faults of threads that work together: barriers, shared memory, shuffles, combining."""
 
-import re
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
+from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.faults.catalogue import WORDS, fault
 from musadata.compiler.faults.fault_context import FaultContext, KernelSite, first
 from musadata.compiler.ir.code import Assign, Barrier, Declare, Function, Loop, Name, replace_at, walk
 
+_WRITTEN = "    partial[threadIdx.x] = value;\n"
+_WRITTEN_BY_LANES = "    if (lane == 0) partial[warp] = value;\n"
+_BARRIER = "    __syncthreads();\n"
+
 
 @fault
-def missing_barrier(context: FaultContext) -> str | None:
+def missing_barrier(context: FaultContext) -> Candidate | None:
     # The last helper: a maximum comes before a sum, and a softmax that subtracts a smaller one is right all the same.
-    helper = r"(?s)(.*    partial\[threadIdx\.x\] = value;\n)    __syncthreads\(\);\n"
-    if re.search(helper, context.source) and any(max(site.inner) > 1 for site in context.sites()):
-        return re.sub(helper, r"\1", context.source, count=1)
-    shuffle = r"(    if \(lane == 0\) partial\[warp\] = value;\n)    __syncthreads\(\);\n"
-    if re.search(shuffle, context.source) and any(site.threads > 32 for site in context.sites()):
-        return re.sub(shuffle, r"\1", context.source, count=1)
+    found = context.replace_in_helper(_WRITTEN + _BARRIER, _WRITTEN, last=True)
+    if found and any(max(site.inner) > 1 for site in context.sites()):
+        return found
+    found = context.replace_in_helper(_WRITTEN_BY_LANES + _BARRIER, _WRITTEN_BY_LANES)
+    if found and any(site.threads > 32 for site in context.sites()):
+        return found
     return context.in_some_kernel(_without_barrier)
 
 
@@ -39,7 +43,7 @@ def _instead(_: object, new: Loop) -> Loop:
 
 
 @fault
-def shared_array_too_small(context: FaultContext) -> str | None:
+def shared_array_too_small(context: FaultContext) -> Candidate | None:
     return first(context.replace_node(partial(_halved, ends=end)) for end in ("partial", "_tile"))
 
 
@@ -53,12 +57,10 @@ def _halved(node: Any, ends: str) -> Declare | None:
 
 
 @fault
-def race_without_atomics(context: FaultContext) -> str | None:
-    start = "    partial[threadIdx.x] = value;\n    __syncthreads();\n    for (int stride"
-    end = "    const float result = partial[0];"
-    first = context.source.find(start)
-    last = context.source.find(end, first)
-    tree = context.source[first:last] if 0 <= first < last else ""
-    if "+= partial" not in tree or max(max(site.inner) for site in context.sites()) < 2:
+def race_without_atomics(context: FaultContext) -> Candidate | None:
+    start, end = f"{_WRITTEN}{_BARRIER}    for (int stride", "    const float result = partial[0];"
+    helper = next((one for one in context.candidate.parts if isinstance(one, str) and start in one), "")
+    inside, ends, _ = helper.partition(start)[2].partition(end)
+    if not ends or "+= partial" not in inside or max(max(site.inner) for site in context.sites()) < 2:
         return None
-    return context.source[:first] + WORDS["race_without_atomics"]["tree"] + context.source[last:]
+    return context.replace_in_helper(start + inside, WORDS["race_without_atomics"]["tree"])

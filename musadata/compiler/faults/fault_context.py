@@ -1,17 +1,15 @@
 """What a fault is inserted into: a candidate, its kernels with their sizes, and a seeded random choice."""
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from random import Random
 from typing import Any, TypeVar
 
-from musadata.compiler.emission.candidate import Candidate
-from musadata.compiler.emission.launch import EmittedKernel, HostLaunch
+from musadata.compiler.emission.candidate import Candidate, Part
+from musadata.compiler.emission.launch import EmittedKernel
 from musadata.compiler.emission.schedule_plan import extent_hint
-from musadata.compiler.ir.code import Apply, Function, names_of, of_kind, replace_at, walk
-from musadata.compiler.ir.printing import text_of
+from musadata.compiler.ir.code import Apply, Function, Launch, Tree, names_of, of_kind, rebuild, replace_at, walk
 
 Item = TypeVar("Item")
 
@@ -55,10 +53,9 @@ class KernelSite:
         return any(points % per_block for points in self.points)
 
 
-Change = Callable[[Any], Any]  # of a node of a kernel: what takes its place; None where it stays
+Change = Callable[[Any], Any]  # of a node: what takes its place; None where it stays
 Edit = Callable[[KernelSite], Function | None]  # of a kernel's function; None where it does not apply
 Condition = Callable[[KernelSite], bool]
-Replacement = str | Callable[[re.Match[str]], str]  # of a match: a template, or a function
 
 
 @dataclass(frozen=True)
@@ -71,10 +68,6 @@ class FaultContext:
     candidate: Candidate
     random: Random
     reference: str = ""
-
-    @property
-    def source(self) -> str:
-        return self.candidate.source
 
     def sites(self) -> list[KernelSite]:
         """The kernels in a seeded order."""
@@ -102,59 +95,78 @@ class FaultContext:
         left, right = self.values_of(one), self.values_of(other)
         return left is not None and right is not None and left != right
 
-    def with_functions(self, changed: Iterable[tuple[KernelSite, Function | None]]) -> str | None:
+    def with_functions(self, changed: Iterable[tuple[KernelSite, Function | None]]) -> Candidate | None:
         """The candidate with the functions of kernels exchanged; None where that changes nothing."""
-        source = self.source
+        parts = self.candidate.parts
         for site, function in changed:
-            before = site.emitted.text
-            if function is None or function == site.function or before not in source:
+            if function is None or function == site.function or site.function not in parts:
                 return None
-            source = source.replace(before, text_of(function, wide=site.emitted.wide), 1)
-        return source if source != self.source else None
+            parts = tuple(function if part == site.function else part for part in parts)
+        return self.with_parts(parts)
 
-    def in_some_kernel(self, edit: Edit, where: Condition = lambda site: True) -> str | None:
+    def with_parts(self, parts: tuple[Part, ...]) -> Candidate | None:
+        """The candidate with other parts; None where that changes nothing."""
+        return replace(self.candidate, parts=parts) if parts != self.candidate.parts else None
+
+    def with_module(self, **changed: Any) -> Candidate:
+        """The candidate with something else in the Python around it."""
+        return replace(self.candidate, module=replace(self.candidate.module, **changed))
+
+    def in_some_kernel(self, edit: Edit, where: Condition = lambda site: True) -> Candidate | None:
         """The candidate with the first kernel changed that meets the condition and that the edit applies to."""
         sites = (site for site in self.sites() if where(site))
         return first(self.with_functions([(site, edit(site))]) for site in sites)
 
-    def replace_node(self, change: Change, where: Condition = lambda site: True) -> str | None:
+    def replace_node(self, change: Change, where: Condition = lambda site: True) -> Candidate | None:
         """One node replaced, chosen by the seed among those that the change applies to, in the first kernel that meets
         the condition and has one."""
         return self.in_some_kernel(lambda site: self.changed(site, change), where)
 
     def changed(self, site: KernelSite, change: Change) -> Function | None:
         """A kernel's function with one node of its body replaced; None if there is none that the change applies to."""
-        body = site.function.body
-        place = self.pick([number for number, node in enumerate(walk(body)) if change(node) is not None])
-        return None if place is None else replace(site.function, body=replace_at(body, place, change))
+        body = self.somewhere(site.function.body, change)
+        return None if body is None else replace(site.function, body=body)
 
-    def replace_in_helper(self, old: str, new: str, where: Condition) -> str | None:
-        """The candidate with a device function changed, if some kernel meets the condition."""
-        matters = any(where(site) for site in self.sites()) and old in self.source
-        return self.source.replace(old, new, 1) if matters else None
+    def somewhere(self, tree: Tree, change: Change) -> Tree | None:
+        """A tree with one node replaced, chosen by the seed among those that the change applies to."""
+        place = self.pick([number for number, node in enumerate(walk(tree)) if change(node) is not None])
+        return None if place is None else replace_at(tree, place, change)
 
-    def with_launch(self, site: KernelSite, host: HostLaunch) -> str | None:
+    def replace_anywhere(self, change: Change) -> Candidate | None:
+        """One node replaced, of kernels or of the host's functions."""
+        parts = self.somewhere(self.candidate.parts, change)
+        return None if parts is None else self.with_parts(parts)
+
+    def replace_first(self, change: Change) -> Candidate | None:
+        """The first node of these replaced that the change applies to."""
+        parts = self.candidate.parts
+        place = next((number for number, node in enumerate(walk(parts)) if change(node) is not None), None)
+        return None if place is None else self.with_parts(replace_at(parts, place, change))
+
+    def replace_in_helper(self, old: str, new: str, *, last: bool = False) -> Candidate | None:
+        """The candidate with the template of a device function changed: the first that has the text, or the last."""
+        parts = list(self.candidate.parts)
+        found = [place for place, part in enumerate(parts) if isinstance(part, str) and old in part]
+        if not found:
+            return None
+        place = found[-1 if last else 0]
+        parts[place] = str(parts[place]).replace(old, new, 1)
+        return self.with_parts(tuple(parts))
+
+    def replace_in_opening(self, old: str, new: str) -> Candidate | None:
+        """The candidate with a function changed that its expressions call."""
+        opening = self.candidate.opening.replace(old, new, 1)
+        return replace(self.candidate, opening=opening) if opening != self.candidate.opening else None
+
+    def with_launch(self, site: KernelSite, host: Launch) -> Candidate | None:
         """The candidate with the launch of a kernel exchanged; None where that changes nothing."""
-        for margin in (" " * 4, " " * 8, " " * 12):  # in a function of its own, in a block, in a loop
-            before, after = ("".join(f"\n{margin}{line}" for line in one.lines) for one in (site.emitted.host, host))
-            if before in self.source and before != after:
-                return self.source.replace(before, after, 1)
-        return None
+        old = site.emitted.host
+        return self.with_parts(rebuild(self.candidate.parts, lambda node: host if node == old else None))
 
     def pick(self, items: Sequence[Item]) -> Item | None:
         return self.random.choice(items) if items else None
 
-    def replace_one(
-        self, text: str, pattern: str, new: Replacement, accepts: Callable[[re.Match[str]], bool] = bool
-    ) -> str | None:
-        """One of the accepted matches of a pattern replaced, chosen by the seed; None if there is none."""
-        match = self.pick([match for match in re.finditer(pattern, text) if accepts(match)])
-        if match is None:
-            return None
-        replacement = new(match) if callable(new) else match.expand(new)
-        return text[: match.start()] + replacement + text[match.end() :]
 
-
-def first(changed: Iterable[str | None]) -> str | None:
+def first(changed: Iterable[Candidate | None]) -> Candidate | None:
     """The first change that applied."""
-    return next((source for source in changed if source), None)
+    return next(filter(None, changed), None)

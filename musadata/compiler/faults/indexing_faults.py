@@ -1,23 +1,25 @@
 """Faults of bounds, strides, axes and launch geometry."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from musadata.compiler.emission.launch import HostLaunch
+from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.faults.catalogue import fault
 from musadata.compiler.faults.fault_context import FaultContext, KernelSite, first
 from musadata.compiler.ir.code import (
+    Apply,
     Binary,
     Body,
+    Braces,
     Declare,
     Element,
     Expression,
     Function,
     Guard,
     Jump,
+    Launch,
     Loop,
     Name,
     Number,
@@ -32,7 +34,7 @@ _TOO_MANY = (1056, 1280, 1536, 2048)  # threads of a block
 
 
 @fault
-def missing_bounds_check(context: FaultContext) -> str | None:
+def missing_bounds_check(context: FaultContext) -> Candidate | None:
     def matters(site: KernelSite) -> bool:
         per_block = site.threads // 32 if "lane" in site.names else site.threads
         return site.ragged(per_block) and _is_used(site)
@@ -56,7 +58,7 @@ def _is_used(site: KernelSite) -> bool:
 
 
 @fault
-def wrong_launch_geometry(context: FaultContext) -> str | None:
+def wrong_launch_geometry(context: FaultContext) -> Candidate | None:
     def matters(site: KernelSite) -> bool:
         strides = site.emitted.schedule.strides  # a grid-stride loop reaches every element from any number of blocks
         return site.ragged(site.threads) and "lane" not in site.names and not strides
@@ -72,8 +74,8 @@ def wrong_launch_geometry(context: FaultContext) -> str | None:
 
 
 @fault
-def too_many_threads(context: FaultContext) -> str | None:
-    def crowded(site: KernelSite) -> HostLaunch:
+def too_many_threads(context: FaultContext) -> Candidate | None:
+    def crowded(site: KernelSite) -> Launch:
         number = code(context.random.choice(_TOO_MANY))
 
         def change(node: Any) -> Declare | None:
@@ -94,7 +96,7 @@ def _row_place(node: Any) -> tuple[Expression, Expression, Expression] | None:
 
 
 @fault
-def wrong_stride(context: FaultContext) -> str | None:
+def wrong_stride(context: FaultContext) -> Candidate | None:
     def edit(site: KernelSite) -> Function | None:
         body = site.function.body
         sizes = [one.right for one in of_kind(body, Binary) if one.sign in ("<", "%", "/", "*")]
@@ -117,7 +119,7 @@ def wrong_stride(context: FaultContext) -> str | None:
 
 
 @fault
-def wrong_axis(context: FaultContext) -> str | None:
+def wrong_axis(context: FaultContext) -> Candidate | None:
     def edit(site: KernelSite) -> Function | None:
         adjacent = (pair for body in _bodies(site.function) for pair in pairwise(body))
         pairs = [
@@ -157,12 +159,12 @@ def _are_swappable(context: FaultContext, outer: Declare, inner: Declare) -> boo
         case Binary(Name() | Binary(Name(), "/", Name() | Number()), "%", Name() | Number() as own):
             return context.differ(str(own), str(extent))
         case Name() | Binary(Name(), "/", Name() | Number()):
-            return "int" == outer.kind == inner.kind
+            return outer.kind == inner.kind and outer.kind in ("int", "int64_t")
     return False
 
 
 @fault
-def transposed_read(context: FaultContext) -> str | None:
+def transposed_read(context: FaultContext) -> Candidate | None:
     def transposed(site: KernelSite) -> Function | None:
         outputs = {buffer.name for buffer in site.emitted.kernel.outputs}
 
@@ -179,14 +181,19 @@ def transposed_read(context: FaultContext) -> str | None:
 
 
 @fault
-def wrong_output_shape(context: FaultContext) -> str | None:
-    def is_returned(match: re.Match[str]) -> bool:
-        name = re.search(r"auto (\w+) = $", context.source[: match.start()])
-        return name is not None and f"return {name[1]};" in context.source
-
-    found = re.finditer(r"torch::empty\(\{(\w+), (\w+)([^}]*)\}", context.source)
-    match = context.pick([m for m in found if context.differ(m[1], m[2])])
-    if match is None or not is_returned(match):
+def wrong_output_shape(context: FaultContext) -> Candidate | None:
+    def swapped(node: Any) -> Declare | None:
+        match node:
+            case Declare("auto", ((name, Apply("torch::empty", (Braces((one, other, *rest)), *options))),)):
+                is_plain = all(isinstance(side, (Name, Number)) for side in (one, other))
+                if is_plain and context.differ(str(one), str(other)):
+                    made = Apply("torch::empty", (Braces((other, one, *rest)), *options))
+                    return replace(node, variables=((name, made),))
         return None
-    swapped = f"torch::empty({{{match[2]}, {match[1]}{match[3]}}}"
-    return context.source[: match.start()] + swapped + context.source[match.end() :]
+
+    changed = context.replace_anywhere(swapped)
+    pairs = (
+        zip(of_kind(context.candidate.parts, Declare), of_kind(changed.parts, Declare), strict=True) if changed else ()
+    )
+    made = next((old.variables[0][0] for old, new in pairs if old != new), None)
+    return changed if Jump("return", made) in of_kind(context.candidate.parts, Jump) else None

@@ -17,12 +17,14 @@ from musadata.compiler.ir.code import (
     Group,
     Jump,
     Loop,
+    Method,
     Name,
     Number,
     Run,
     Statement,
     Unary,
     Unfinished,
+    apply,
     code,
     of_kind,
 )
@@ -62,7 +64,7 @@ def across_the_tile(node: Any) -> Expression | None:
 
 def one_step_short(node: Any) -> Loop | None:
     match node:
-        case Loop(kind="int", condition=Binary(Name(), "<", limit)) if not node.short:
+        case Loop(kind="int" | "int64_t", condition=Binary(Name(), "<", limit)) if not node.short:
             starts = node.first in (code(0), Name("lane"), Name("threadIdx.x"))
             is_plain = not any(isinstance(part, Binary) and part.sign != "*" for part in of_kind(limit, Binary))
             strides = isinstance(limit, Number) and node.step is not None
@@ -170,3 +172,18 @@ CHANGES: Mapping[str, Callable[[Any], Any]] = {
         *(overflowing_softplus, without_carry, racing_addition, without_semicolon, turned_comparison),
     )
 }
+
+
+def of_another_type(kind: str, node: Any) -> Expression | None:
+    is_float = isinstance(node, Method) and node.function == "data_ptr<float>"
+    return replace(node, function=f"data_ptr<{kind}>") if is_float else None
+
+
+def checked_as(kind: str, node: Any) -> Expression | None:
+    match node:
+        case Apply("CHECK_INPUT", (tensor, Name("torch::kFloat32"), rank)):
+            return apply("CHECK_INPUT", tensor, f"torch::{kind}", rank)
+    return None
+
+
+HOST_CHANGES: Mapping[str, Callable[[str, Any], Any]] = {one.__name__: one for one in (of_another_type, checked_as)}

@@ -5,13 +5,26 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.faults.catalogue import WORDS, fault
 from musadata.compiler.faults.fault_context import FaultContext, KernelSite, first
-from musadata.compiler.ir.code import Function, Method, Name, declared_in
+from musadata.compiler.ir.code import (
+    Apply,
+    Assign,
+    Barrier,
+    Declare,
+    Function,
+    Method,
+    Name,
+    Routine,
+    code,
+    declared_in,
+    walk,
+)
 
 
 @fault
-def undeclared_name(context: FaultContext) -> str | None:
+def undeclared_name(context: FaultContext) -> Candidate | None:
     def edit(site: KernelSite) -> Function | None:
         foreign = sorted({name for name in _on_the_host(context) if name not in site.names})
         names = {"total": context.pick(foreign) or "num_elements", "blockIdx.x": "blockId.x"}
@@ -24,7 +37,7 @@ def undeclared_name(context: FaultContext) -> str | None:
 def _on_the_host(context: FaultContext) -> list[str]:
     """Variables that the host has for launches and sizes."""
     setup = tuple(emitted.host.setup for emitted in context.candidate.kernels)
-    return [*context.candidate.read_sizes, *declared_in(setup)]
+    return [*context.candidate.host.sizes, *declared_in(setup)]
 
 
 def _renamed(node: Any, old: str, new: str) -> Name | None:
@@ -32,53 +45,81 @@ def _renamed(node: Any, old: str, new: str) -> Name | None:
 
 
 @fault
-def misspelt_intrinsic(context: FaultContext) -> str | None:
-    misspelt = WORDS["misspelt_intrinsic"]
-    right = [name for name in misspelt if re.search(rf"\b{name}\(", context.source)]
-    chosen = context.pick(right)
-    return None if chosen is None else re.sub(rf"\b{chosen}\(", f"{misspelt[chosen]}(", context.source, count=1)
+def misspelt_intrinsic(context: FaultContext) -> Candidate | None:
+    called = {node.function for node in walk(context.candidate.parts) if isinstance(node, (Apply, Barrier))}
+    name = context.pick([name for name in WORDS["misspelt_intrinsic"] if name in called])
+
+    def misspelt(node: Any) -> Any:
+        is_call = isinstance(node, (Apply, Barrier)) and node.function == name
+        return replace(node, function=WORDS["misspelt_intrinsic"][name]) if is_call else None
+
+    return context.replace_first(misspelt) if name else None
 
 
 @fault
-def wrong_signature(context: FaultContext) -> str | None:
-    start = context.source.find("cpp_source = ")
-    last = context.source.find(");", start)
-    if start < 0 or last < 0:
+def wrong_signature(context: FaultContext) -> Candidate | None:
+    host = context.candidate.host
+    declared = {*(buffer.name for _, buffer in host.parameters), *host.numbers, *host.lists}
+    added = [one for one in WORDS["wrong_signature"] if one.split()[1] not in declared]
+    if not added:
         return None
-    declared = context.source[start:last]
-    added = [one for one in WORDS["wrong_signature"] if not re.search(rf"\b{one.split()[1]}\b", declared)]
-    return f"{context.source[:last]}, {context.random.choice(added)}{context.source[last:]}" if added else None
+    declaration = context.candidate.module.declaration
+    return context.with_module(declaration=declaration.replace(");", f", {context.random.choice(added)});"))
 
 
 @fault
-def renamed_parameters(context: FaultContext) -> str | None:
-    start = context.source.index("class ModelNew")
-    head, model = context.source[:start], context.source[start:]
-    held = [name for name in re.findall(r"self\.(\w+) = nn\.\w+\(", model) if f"self.{name}." in model]
+def wrong_binding(context: FaultContext) -> Candidate:
+    plain = context.candidate.module.function.removesuffix("_cuda")
+    return context.with_module(function=f"{plain}{context.random.choice(WORDS['wrong_binding'])}")
+
+
+@fault
+def renamed_parameters(context: FaultContext) -> Candidate | None:
+    module = context.candidate.module
+    read = module.head + module.statements
+    held = [name for name in re.findall(r"self\.(\w+) = nn\.\w+\(", module.head) if f"self.{name}." in read]
     name = context.pick(held)
-    return None if name is None else head + re.sub(rf"\bself\.{name}\b", f"self.{name}_layer", model)
+    if name is None:
+        return None
+
+    def renamed(text: str) -> str:
+        return re.sub(rf"\bself\.{name}\b", f"self.{name}_layer", text)
+
+    return context.with_module(head=renamed(module.head), arguments=tuple(map(renamed, module.arguments)))
 
 
 @fault
-def hard_coded_size(context: FaultContext) -> str | None:
-    def varies(match: re.Match[str]) -> bool:
-        return len(set(context.values_of(match[2]) or ())) > 1
+def hard_coded_size(context: FaultContext) -> Candidate | None:
+    def fixed(node: Any) -> Declare | None:
+        match node:
+            case Declare("int", ((Name(name), Method(Name(), "size")),), "const ") if (
+                len(set(known := context.values_of(name) or ())) > 1
+            ):
+                return replace(node, variables=((Name(name), code(known[0])),))
+        return None
 
-    def fixed(match: re.Match[str]) -> str:
-        return f"{match[1]}{(context.values_of(match[2]) or (1,))[0]};"
-
-    return context.replace_one(context.source, r"(const int (\w+) = )\w+\.size\(\d+\);", fixed, varies)
-
-
-@fault
-def missing_return(context: FaultContext) -> str | None:
-    head, mark, tail = context.source.rpartition("        return ")
-    return f"{head}        {tail}" if mark and "extension." in tail else None
+    return context.replace_anywhere(fixed)
 
 
 @fault
-def swapped_arguments(context: FaultContext) -> str | None:
-    def swapped(site: KernelSite) -> str | None:
+def missing_return(context: FaultContext) -> Candidate | None:
+    result = context.candidate.module.result
+    return context.with_module(result="{}") if result in ("return {}", "return tuple({})") else None
+
+
+@fault
+def missing_argument(context: FaultContext) -> Candidate | None:
+    module = context.candidate.module
+    *kept, last = module.arguments
+    is_plain = (
+        "\n" not in module.call and kept and not any("[" in one or "(" in one for one in kept) and "(" not in last
+    )
+    return context.with_module(arguments=tuple(kept)) if is_plain else None
+
+
+@fault
+def swapped_arguments(context: FaultContext) -> Candidate | None:
+    def swapped(site: KernelSite) -> Candidate | None:
         buffers = list({buffer.name: buffer for buffer in site.emitted.kernel.inputs}.values())
         host = site.emitted.host
         pointers = tuple(Method(Name(buffer.name), "data_ptr<float>") for buffer in buffers[:2])
@@ -90,8 +131,11 @@ def swapped_arguments(context: FaultContext) -> str | None:
 
 
 @fault
-def missing_contiguous(context: FaultContext) -> str | None:
-    arguments = [item["name"] for item in context.candidate.graph.arguments if item["rank"] > 1]
-    lines = [f"    {name} = {name}.contiguous();\n" for name in arguments]
-    line = context.pick([line for line in lines if line in context.source])
-    return None if line is None else context.source.replace(line, "", 1)
+def missing_contiguous(context: FaultContext) -> Candidate | None:
+    tensors = [Name(item["name"]) for item in context.candidate.graph.arguments if item["rank"] > 1]
+    made = [Assign(one, "=", Method(one, "contiguous")) for one in tensors]
+    *others, host = context.candidate.parts
+    assert isinstance(host, Routine)
+    statement = context.pick([one for one in made if one in host.body])
+    left = tuple(one for one in host.body if one != statement)
+    return None if statement is None else context.with_parts((*others, replace(host, body=left)))

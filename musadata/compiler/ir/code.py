@@ -171,7 +171,7 @@ class Listed(Expression):
 
 @dataclass(frozen=True)
 class Braces(Expression):
-    """A list that an array starts from."""
+    """A list: what an array starts from, a shape."""
 
     items: tuple[Expression, ...] = ()
 
@@ -340,6 +340,51 @@ class Loop(Statement):
 
 
 @dataclass(frozen=True)
+class Scope(Statement):
+    """Statements in braces."""
+
+    body: Body
+
+
+@dataclass(frozen=True)
+class Invoke(Statement):
+    """A call of a host function for the tensors that it makes: `auto output = function(arguments);`. `returns`: the
+    calling function returns them."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    outputs: tuple[Name, ...] = ()
+    returns: bool = False
+
+
+@dataclass(frozen=True)
+class Launch(Statement):
+    """How the host launches a kernel.
+
+    Attributes:
+        setup: statements that define `blocks`, `threads` and what else the launch needs.
+        kernel: its name, with its template's arguments.
+        arguments: what it is given.
+        aligned: the condition under which the instance for aligned rows is launched, of a kernel that has two.
+        has_shared_bytes: shared memory is allocated at the launch.
+        threads: of a block, as it stands in the launch: a variable, or in a function that launches it a number.
+        stream: what the launch has for the stream.
+    """
+
+    setup: Body
+    kernel: str
+    arguments: tuple[Expression, ...]
+    aligned: Expression | None = None
+    has_shared_bytes: bool = False
+    threads: str = "threads"
+    stream: str = "stream"
+
+    def grid(self, sizes: Mapping[str, int]) -> tuple[int, ...] | None:
+        """How many blocks there are along each axis for given sizes; None where the device decides it."""
+        return settle(self.setup, sizes).get("blocks")
+
+
+@dataclass(frozen=True)
 class Template(Statement):
     """Statements from a template: text with expressions and statements in it."""
 
@@ -374,13 +419,31 @@ class Lambda(Statement):
 
 @dataclass(frozen=True)
 class Function:
-    """A function, with what stands before its name, and the constants of its template."""
+    """A function, with what stands before its name, and its template's constants."""
 
     head: str
     name: Name
     parameters: tuple[Parameter, ...]
     body: Body
     template: tuple[str, ...] = ()
+    printer: ClassVar[Callable[["Function"], str]]
+
+    @cached_property
+    def text(self) -> str:
+        return Function.printer(self)
+
+
+@dataclass(frozen=True)
+class Routine:
+    """A function of the host, by its head."""
+
+    head: str
+    body: Body
+    printer: ClassVar[Callable[["Routine"], str]]
+
+    @cached_property
+    def text(self) -> str:
+        return Routine.printer(self)
 
 
 Node = Any  # an expression, a statement, a function, or a tuple of such
@@ -426,6 +489,15 @@ def rebuild(node: Tree, change: Callable[[Any], Any]) -> Tree:
         return new  # type: ignore[no-any-return]
     parts_of = {name: getattr(node, name) for name in names}
     changed = {name: new for name, part in parts_of.items() if (new := rebuild(part, change)) is not part}
+    return replace(node, **changed) if changed else node  # type: ignore[type-var]
+
+
+def map_parts(node: Tree, change: Callable[[Any], Any]) -> Tree:
+    """A node with something else for each of its parts, plain names and texts aside."""
+    if isinstance(node, tuple):
+        return tuple(map(change, node))  # type: ignore[return-value]
+    parts = {name: getattr(node, name) for name in _fields_of(node) or ()}
+    changed = {name: change(part) for name, part in parts.items() if not isinstance(part, str)}
     return replace(node, **changed) if changed else node  # type: ignore[type-var]
 
 

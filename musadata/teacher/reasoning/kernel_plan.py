@@ -10,8 +10,7 @@ from math import prod
 from pathlib import Path
 from typing import TypeVar
 
-import yaml
-
+from musadata.operators import column
 from musadata.records import TensorFact, Trace
 
 Text = TypeVar("Text")
@@ -35,9 +34,7 @@ class CallKind(StrEnum):
     OTHER = "other"
 
 
-KNOWLEDGE = yaml.safe_load(Path(__file__).with_name("operators.yaml").read_text(encoding="utf-8"))
-_KIND_OF = {name: CallKind(kind) for kind, names in KNOWLEDGE["kinds"].items() for name in names.split()}
-_SEVERAL = frozenset(KNOWLEDGE["several"].split())
+_KIND_OF = {name: CallKind(kind) for name, kind in column("kind").items()}
 _LIGHT = frozenset({CallKind.ELEMENTWISE, CallKind.LOOKUP, CallKind.PLACEMENT, CallKind.VIEW, CallKind.FILL})
 _BOOKKEEPING = frozenset({"detach", "alias", "lift_fresh"})
 # They write to computed places.
@@ -62,7 +59,7 @@ class Call:
     def kind(self) -> CallKind:
         if self.packet in ("max", "min") and self.operator.endswith(".other"):
             return CallKind.ELEMENTWISE
-        if self.packet in KNOWLEDGE["losses"] and self.argument("reduction") == "0":
+        if self.packet in column("loss") and self.argument("reduction") == "0":
             return CallKind.ELEMENTWISE
         if self.packet in _KIND_OF:
             return _KIND_OF[self.packet]
@@ -181,7 +178,7 @@ def _is_pointwise(operator: str) -> bool:
     """Whether torch tags the operator as pointwise, or our table has a formula for one element."""
     packet, overload = operator.split(".")[1:3]
     name = packet if overload == "default" else f"{packet}.{overload}"
-    return _packet(operator) in KNOWLEDGE["formulas"] or name in _pointwise_operators()
+    return _packet(operator) in column("formula") or name in _pointwise_operators()
 
 
 @cache
@@ -214,7 +211,7 @@ def read_calls(trace: Trace) -> list[Call]:
             continue
         arguments = fact.arguments.removesuffix(", half_to_float=False")
         key = (fact.operator, fact.operands, arguments)
-        if key == previous and _packet(fact.operator) in _SEVERAL:
+        if key == previous and _packet(fact.operator) in column("several"):
             calls[-1] = Call(fact.operator, calls[-1].operands, (*calls[-1].outputs, fact), arguments)
         else:
             operands = tuple(facts[name] for name in fact.operands if name in facts)

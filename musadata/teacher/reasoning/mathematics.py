@@ -5,13 +5,14 @@ import re
 from collections.abc import Mapping
 
 from musadata.compiler.lowering.fusion import Reduce, Scan
+from musadata.operators import DEFAULTS, column
 from musadata.teacher.reasoning.element_origins import (
     element_of,
     indexed_places,
     nearest_places,
     origin_of,
 )
-from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, SCATTERS, Call, CallKind, Stage, by_kind
+from musadata.teacher.reasoning.kernel_plan import SCATTERS, Call, CallKind, Stage, by_kind
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import (
     TaskAnalysis,
@@ -23,12 +24,11 @@ from musadata.teacher.reasoning.task_analysis import (
 )
 from musadata.teacher.reasoning.windows import convolution_formula, pooling_formula
 
-_FORMULAS: dict[str, str] = KNOWLEDGE["formulas"]
-_LOSSES: dict[str, str] = KNOWLEDGE["losses"]
-_LOOPS: dict[str, str] = KNOWLEDGE["loops"]
-_ROW_LOSSES: dict[str, str] = KNOWLEDGE["row_losses"]
-_DEFAULTS: dict[str, str] = KNOWLEDGE["defaults"]
-_REDUCTIONS: dict[str, str] = KNOWLEDGE["reductions"]
+_FORMULAS: dict[str, str] = column("formula")
+_LOSSES: dict[str, str] = column("loss")
+_LOOPS: dict[str, str] = column("loop")
+_ROW_LOSSES: dict[str, str] = column("row_loss")
+_REDUCTIONS: dict[str, str] = column("reduction")
 _LONGEST = 150
 _MOST_REPETITIONS = 3
 _MOST_SUMS = 6  # that are named
@@ -156,7 +156,7 @@ def _operand_or_argument(key: str, call: Call, operands: list[str]) -> str:
     if key in ("min", "max") and not call.argument(key) and len(operands) > 1:
         return operands[1]  # clamp_min.Tensor and its like
     if not key.isdigit():
-        return call.argument(key) or _DEFAULTS.get(key, key)
+        return call.argument(key) or DEFAULTS.get(key, key)
     scalar = call.argument("other") or call.argument("exponent")
     if int(key) == 1 and scalar:
         return scalar

@@ -5,16 +5,15 @@ from math import prod
 
 from musadata.compiler.ir.code import Binary, Expression, Group, walk
 from musadata.compiler.ir.schedule import Stage as Staged
+from musadata.operators import column
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
-from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, SCATTERS, Call, CallKind, Stage, by_kind, count
+from musadata.teacher.reasoning.kernel_plan import SCATTERS, Call, CallKind, Stage, by_kind, count
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import VARYING, TaskAnalysis, group_row, row_of
 from musadata.teacher.reasoning.value_ranges import ANY, Range, ranges_of
 
-_HAZARDS: dict[str, str] = KNOWLEDGE["hazards"]
+_HAZARDS: dict[str, str] = column("hazard")
 _MOST = 7
-# Below these magnitudes of the operand, the exponentials that hazards speak of are finite.
-_EDGES = {"tanh": 44.0, "silu": 88.0, "softplus": 20.0, "mish": 20.0, "log_sigmoid_forward": 88.0}
 
 
 def write_pitfalls(analysis: TaskAnalysis) -> str:
@@ -57,7 +56,7 @@ def _cannot_happen(call: Call, ranges: Mapping[str, Range]) -> bool:
         return low > 0
     if call.packet in ("pow", "relu"):  # roots of no negative number; nothing that is left to clip
         return low >= 0
-    edge = _EDGES.get(call.packet)
+    edge = column("edge").get(call.packet)
     return edge is not None and -edge < low and high < edge
 
 
@@ -82,7 +81,7 @@ def _reduction(call: Call) -> list[str]:
             found.append(say("ties"))
     elif call.packet in ("var", "std", "var_mean", "std_mean"):
         found.append(say("variance_of_reduction", length=length, correction=call.argument("correction", "1")))
-    elif call.packet in KNOWLEDGE["losses"] and call.argument("reduction") != "2" and len(call.source.shape) > 1:
+    elif call.packet in column("loss") and call.argument("reduction") != "2" and len(call.source.shape) > 1:
         found.append(say("divisor_of_loss", length=length, axis=call.source.shape[0]))
     elif call.packet == "mean" and rows > 1:
         found.append(say("divisor_of_mean", length=length, total=rows * length))

@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.ir.scalar import Buffer
 from musadata.compiler.lowering.fusion import Kernel
-from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, Call, CallKind, Stage, is_light, is_view
-
-# Names of one operator: what is traced on a CPU is not always what a graph is made of.
-_SAME: dict[str, str] = {name: names.split()[0] for names in KNOWLEDGE["same"] for name in names.split()}
-
+from musadata.operators import column
+from musadata.teacher.reasoning.kernel_plan import Call, CallKind, Stage, is_light, is_view
 
 _MOVING = (CallKind.LOOKUP, CallKind.PLACEMENT)
 
@@ -112,8 +109,9 @@ def _common(one: Sequence[str], other: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _plain(name: str) -> str:
+    """The name under which an operator counts: what is traced on a CPU is not always what a graph is made of."""
     name = name.rstrip("_")
-    return _SAME.get(name, name)
+    return str(column("same").get(name, name))
 
 
 def _owners(calls: Sequence[Call], candidate: Candidate) -> list[int]:

@@ -3,28 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
 
+from musadata.operators import column
 from musadata.teacher.reasoning.kernel_plan import Call
 
 Range = tuple[float, float]
 ANY: Range = (-inf, inf)
-_FIXED: dict[str, Range] = {
-    "exp": (0.0, inf),
-    "sigmoid": (0.0, 1.0),
-    "hardsigmoid": (0.0, 1.0),
-    "_softmax": (0.0, 1.0),
-    "tanh": (-1.0, 1.0),
-    "sin": (-1.0, 1.0),
-    "cos": (-1.0, 1.0),
-    "erf": (-1.0, 1.0),
-    "relu": (0.0, inf),
-    "softplus": (0.0, inf),
-    "sqrt": (0.0, inf),
-    "square": (0.0, inf),
-    "var": (0.0, inf),
-    "std": (0.0, inf),
-    "norm": (0.0, inf),
-    "linalg_vector_norm": (0.0, inf),
-}
 
 
 def ranges_of(calls: Sequence[Call]) -> dict[str, Range]:
@@ -40,7 +23,8 @@ def _range(call: Call, known: Mapping[str, Range]) -> Range:
     write = _RULES.get(call.packet)
     if write is not None:
         return write(call, known)
-    return _FIXED.get(call.packet, ANY)
+    low, high = column("range").get(call.packet, ANY)
+    return low, high
 
 
 def _first(call: Call, known: Mapping[str, Range]) -> Range:

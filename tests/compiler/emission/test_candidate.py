@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from musadata.compiler.emission.candidate import build_candidate
-from musadata.compiler.emission.host import _condition_lines
+from musadata.compiler.emission.host import _conditions
 from musadata.compiler.emission.schedule_plan import PLANS
 from musadata.compiler.explanation import describe
 from musadata.compiler.ir.conditions import Condition
@@ -173,7 +173,7 @@ def test_bounds_that_never_act_are_left_out(candidate_of):
 def test_a_condition_is_checked_once():
     rows, cols = of(Size("rows")), of(Size("cols"))
     conditions = (Condition(">=", rows, cols + 1), Condition(">=", rows - cols - 1, ZERO), Condition("==", rows, cols))
-    assert len(_condition_lines(SimpleNamespace(conditions=conditions))) == 2
+    assert len(list(_conditions(SimpleNamespace(conditions=conditions)))) == 2
 
 
 def test_schedules_differ_in_structure(candidate_of):

@@ -9,7 +9,7 @@ from musadata.compiler.candidate_set import CandidateSet
 from musadata.compiler.emission.candidate import build_candidate
 from musadata.compiler.emission.cpp import Printer
 from musadata.compiler.emission.emit import emit
-from musadata.compiler.emission.host import factored_text
+from musadata.compiler.emission.host import factored
 from musadata.compiler.emission.pointwise import threads_along
 from musadata.compiler.emission.schedule_plan import PLANS
 from musadata.compiler.ir.index_formulas import Size, of
@@ -119,8 +119,8 @@ def test_joined_axes_are_taken_apart_once(candidate_of):
 
 def test_the_number_of_windows_is_written_as_a_product():
     window = of(Size("height")) // 2 + 1, of(Size("width")) // 3 + 1
-    assert factored_text(window[0] * window[1]) == "(height / 2 + 1) * (width / 3 + 1)"
-    assert factored_text(window[0] * window[1] + 1) == printed(window[0] * window[1] + 1)
+    assert factored(window[0] * window[1]).text == "(height / 2 + 1) * (width / 3 + 1)"
+    assert factored(window[0] * window[1] + 1).text == printed(window[0] * window[1] + 1)
 
 
 @pytest.mark.parametrize("size", [64, 4096])

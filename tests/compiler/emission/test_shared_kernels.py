@@ -10,9 +10,10 @@ from musadata.compiler.emission import candidate as emission
 from musadata.compiler.emission.block import Block
 from musadata.compiler.emission.candidate import build_candidate
 from musadata.compiler.emission.launch_blocks import fold_blocks
-from musadata.compiler.emission.repeated_launches import Launch, write_launches
+from musadata.compiler.emission.repeated_launches import write_launches
 from musadata.compiler.emission.schedule_plan import PLANS
-from musadata.compiler.ir.code import Name
+from musadata.compiler.ir.code import Assign, Invoke, Jump, Name, Statement, code
+from musadata.compiler.ir.printing import text_of
 from musadata.config import BackendType, VerifierConfig
 from tests.compiler.references import FIXTURES, task_of
 
@@ -105,14 +106,19 @@ def test_shared_kernels_keep_the_names_that_the_analysis_has(graph_of):
             assert f"{emitted.kernel.name}(" in emitted.source
 
 
-def layer(number: int, read: str, *values: str) -> Launch:
-    return Launch("launch_linear", (read, f"weights[{2 * number}]", *values), (f"linear{number}",))
+def layer(number: int, read: str, *values: int) -> Invoke:
+    weight = Name("weights")[2 * number]
+    return Invoke("launch_linear", (Name(read), weight, *map(code, values)), (Name(f"linear{number}"),))
+
+
+def loop_of(chain: list[Invoke], *read: str) -> list[str]:
+    result = Jump("return", sum(map(Name, read[1:]), Name(read[0])))
+    return text_of(tuple(write_launches(chain, result, ["x"]))).splitlines()
 
 
 def test_a_result_that_is_read_after_the_loop_leaves_it():
-    chain = [layer(0, "x", "8"), *(layer(i, f"linear{i - 1}", str(8 + i)) for i in range(1, 5))]
-    lines = write_launches(chain, "return linear4;", ["x"])
-    assert lines == [
+    chain = [layer(0, "x", 8), *(layer(i, f"linear{i - 1}", 8 + i) for i in range(1, 5))]
+    assert loop_of(chain, "linear4") == [
         "Tensor linear4 = x;",
         "for (int layer = 0; layer < 5; ++layer) {",
         "    auto linear0 = launch_linear(linear4, weights[2 * layer], 8 + layer);",
@@ -123,14 +129,13 @@ def test_a_result_that_is_read_after_the_loop_leaves_it():
 
 def test_layers_whose_results_are_read_later_are_no_loop():
     chain = [layer(0, "x"), *(layer(i, f"linear{i - 1}") for i in range(1, 5))]
-    lines = write_launches(chain, "return linear0 + linear1 + linear2 + linear3 + linear4;", ["x"])
-    assert lines == [launch.text for launch in chain]
+    assert loop_of(chain, *(f"linear{number}" for number in range(5))) == text_of(tuple(chain)).splitlines()
 
 
 def test_values_without_a_rule_come_from_a_table():
-    values = ["3", "7", "4", "100"]
-    chain = [layer(0, "x", "3"), *(layer(i, f"linear{i - 1}", values[i]) for i in range(1, 4))]
-    lines = write_launches(chain, "return linear3;", ["x"])
+    values = [3, 7, 4, 100]
+    chain = [layer(0, "x", 3), *(layer(i, f"linear{i - 1}", values[i]) for i in range(1, 4))]
+    lines = loop_of(chain, "linear3")
     assert lines[0] == "const int sizes[] = {3, 7, 4, 100};"
     assert "    auto linear0 = launch_linear(linear3, weights[2 * layer], sizes[layer]);" in lines
 
@@ -140,25 +145,32 @@ def test_how_a_text_is_broken_up_does_not_depend_on_the_digits_of_sizes():
     assert len({Block(()).length(Name("input")[place]) for place in places}) == 1
 
 
-def block(number: int, read: str) -> list[Launch]:
+def block(number: int, read: str) -> list[Invoke]:
     """A layer with three launches, whose last result alone is read outside of it."""
-    first = Launch("launch_linear", (read, f"weights[{2 * number}]", f"size{number}"), (f"linear{number}",))
-    sums = Launch("launch_sums", (f"linear{number}",), (f"sum{number}", f"squares{number}"))
-    norm = (f"linear{number}", f"sum{number}", f"squares{number}", f"weights[{2 * number + 1}]", read)
-    return [first, sums, Launch("launch_norm", norm, (f"norm{number}",))]
+    linear, sums, norm = (Name(f"{what}{number}") for what in ("linear", "sum", "norm"))
+    squares, weights, source = Name(f"squares{number}"), Name("weights"), Name(read)
+    return [
+        Invoke("launch_linear", (source, weights[2 * number], Name(f"size{number}")), (linear,)),
+        Invoke("launch_sums", (linear,), (sums, squares)),
+        Invoke("launch_norm", (linear, sums, squares, weights[2 * number + 1], source), (norm,)),
+    ]
 
 
-def fold(statements, wanted):
-    return fold_blocks(statements, wanted, lambda name: "int" if name.startswith("size") else "tensor", [])
+def fold(statements: list[Statement], *read: str) -> tuple[list[str], list[str]]:
+    result = Jump("return", sum(map(Name, read[1:]), Name(read[0])))
+    folded, functions = fold_blocks(statements, result, lambda name: "int" if name.startswith("size") else "tensor", [])
+    sizes = [f"size{number}" for number in range(5)]
+    written = write_launches(folded, result, ["x", *sizes])
+    return text_of(tuple(written)).splitlines(), [one.text for one in functions]
 
 
 def test_launches_that_repeat_become_a_function():
-    statements = [*block(0, "x"), *block(1, "norm0"), ("x = x + 1;",), *block(3, "norm1")]
-    folded, (function,) = fold(statements, "return norm3;")
-    assert [one.text if isinstance(one, Launch) else one for one in folded] == [
+    other = Assign(Name("x"), "=", Name("x") + 1)
+    lines, (function,) = fold([*block(0, "x"), *block(1, "norm0"), other, *block(3, "norm1")], "norm3")
+    assert lines == [
         "auto norm0 = linear_to_norm(x, size0, &weights[0]);",
         "auto norm1 = linear_to_norm(norm0, size1, &weights[2]);",
-        ("x = x + 1;",),
+        "x = x + 1;",
         "auto norm3 = linear_to_norm(norm1, size3, &weights[6]);",
     ]
     assert function.splitlines() == [
@@ -172,21 +184,19 @@ def test_launches_that_repeat_become_a_function():
 
 def test_a_function_returns_all_that_is_read_later():
     layers = [launch for number in range(5) for launch in block(number, f"norm{number - 1}" if number else "x")]
-    folded, functions = fold(layers, "return linear0 + norm4;")
+    lines, functions = fold(layers, "linear0", "norm4")
     assert "return std::make_tuple(linear0, norm0);" in functions[0]
-    assert folded[0].text.startswith("auto [linear0, norm0] = linear_to_norm(x, size0, ")
+    assert lines[0].startswith("auto [linear0, norm0] = linear_to_norm(x, size0, ")
 
 
 def test_launches_that_are_connected_otherwise_are_not_repeated():
-    other = [replace(one, arguments=(*one.arguments[:-1], "x")) for one in block(1, "norm0")]
-    assert fold([*block(0, "x"), other[2]], "return norm1;") == ([*block(0, "x"), other[2]], [])
+    other = [replace(one, arguments=(*one.arguments[:-1], Name("x"))) for one in block(1, "norm0")]
+    assert fold([*block(0, "x"), other[2]], "norm1")[1] == []
 
 
 def test_functions_that_repeat_can_be_a_loop():
-    statements = [launch for number in range(4) for launch in block(number, f"norm{number - 1}" if number else "x")]
-    folded, _ = fold(statements, "return norm3;")
-    lines = write_launches(folded, "return norm3;", ["x", "size0", "size1", "size2", "size3"])
-    assert "    auto norm0 = linear_to_norm(norm3, sizes[layer], &weights[2 * layer]);" in lines
+    layers = [launch for number in range(4) for launch in block(number, f"norm{number - 1}" if number else "x")]
+    assert "    auto norm0 = linear_to_norm(norm3, sizes[layer], &weights[2 * layer]);" in fold(layers, "norm3")[0]
 
 
 def test_no_allocation_counts_the_elements_of_what_it_makes(graph_of, verifier):

@@ -27,7 +27,8 @@ RULES = {"legality.compute", "legality.module_call", "legality.fallback"}  # tha
 
 
 def inserted(kind, candidate, reference="", seed=1):
-    return candidate.source, KINDS[kind].insert(FaultContext(candidate, Random(seed), reference))
+    faulty = KINDS[kind].insert(FaultContext(candidate, Random(seed), reference))
+    return candidate.source, faulty and faulty.source
 
 
 def test_there_are_at_least_a_dozen_kinds():
@@ -49,7 +50,7 @@ def test_a_bounds_check_is_only_dropped_where_the_last_block_is_not_full(candida
     naive = next(plan for plan in PLANS if plan.elements == "naive")
     assert inserted("missing_bounds_check", candidate_of("gelu", naive))[1] is not None
     full = candidate_of("gelu", naive)
-    even = type(full)(full.source, full.kernels, full.plan, full.graph, ({"rows": 8, "cols": 64},))
+    even = replace(full, hints=({"rows": 8, "cols": 64},))
     assert KINDS["missing_bounds_check"].insert(FaultContext(even, Random(1))) is None
 
 
@@ -60,7 +61,7 @@ def test_threads_are_known_of_kernels_that_a_function_launches(candidate_of):
 
 def test_a_stride_is_only_replaced_by_one_that_differs(candidate_of):
     honest = candidate_of("softmax", PLANS[0])
-    square = type(honest)(honest.source, honest.kernels, honest.plan, honest.graph, ({"rows": 9, "cols": 9},))
+    square = replace(honest, hints=({"rows": 9, "cols": 9},))
     assert KINDS["wrong_stride"].insert(FaultContext(square, Random(1))) is None
 
 
@@ -127,9 +128,9 @@ def test_a_softmax_that_overflows_is_right_for_small_values(candidate_of):
         emitted = honest.kernels[0]
         more = Assign(Name("y")["i"], "=", value)
         changed = replace(emitted, function=replace(emitted.function, body=(*emitted.function.body, more)))
-        source = honest.source.replace(emitted.text, changed.text)
-        candidate = replace(honest, source=source, kernels=(changed, *honest.kernels[1:]))
-        return KINDS["unstable_softmax"].insert(FaultContext(candidate, Random(1)))
+        parts = tuple(changed.function if part == emitted.function else part for part in honest.parts)
+        candidate = replace(honest, parts=parts, kernels=(changed, *honest.kernels[1:]))
+        return inserted("unstable_softmax", candidate)[1]
 
     place = Name("x")[((Name("b") * "rows" + "row") * "cols") + "col"]
     nested = unstable(apply("expf", place - "softmax_max") / "softmax_sum")
@@ -168,25 +169,27 @@ def test_fixtures_cover_what_the_compiler_can_do():
 
 def test_a_repair_names_the_lines_that_it_changes(candidate_of):
     whole = candidate_of("softmax", PLANS[0])
+
+    def said(before, after):
+        fault = FaultKind("constant", lambda context: None, "a constant was wrong", "the constant is right")
+        return explain_repair("", fault, *(replace(whole, parts=(text,)) for text in (before, after)))
+
     before = "int i = 0;\ny[i] = a * x[i] + b;\nreturn y;\n"
-    fault = FaultKind("constant", lambda context: None, "a constant was wrong", "the constant is right")
-    said = explain_repair("", fault, whole, before.replace("+ b", "- b"), before)
-    assert said.endswith("Now the constant is right: `y[i] = a * x[i] + b;` instead of `y[i] = a * x[i] - b;`.")
-    said = explain_repair("", fault, whole, before.replace("return y;\n", ""), before)
-    assert said.endswith("`return y;` comes in.")
-    said = explain_repair("", fault, whole, "another program\n" * 40, before * 9)
-    assert said.endswith("the constant is right.")
+    changed = said(before.replace("+ b", "- b"), before)
+    assert changed.endswith("Now the constant is right: `y[i] = a * x[i] + b;` instead of `y[i] = a * x[i] - b;`.")
+    assert said(before.replace("return y;\n", ""), before).endswith("`return y;` comes in.")
+    assert said("another program\n" * 40, before * 9).endswith("the constant is right.")
 
 
 def test_a_repair_of_a_constant_names_it_and_what_it_is_computed_from(candidate_of):
-    whole = candidate_of("softmax", PLANS[0])
-    honest, faulty = inserted("hard_coded_size", whole)
+    kind, honest = KINDS["hard_coded_size"], candidate_of("softmax", PLANS[0])
+    faulty = kind.insert(FaultContext(honest, Random(1)))
     [(name, size)] = re.findall(r"const int (\w+) = (\w+\.size\(\d+\));", "\n".join(_gone(honest, faulty)))
     [(_, constant)] = re.findall(r"const int (\w+) = (\d+);", "\n".join(_gone(faulty, honest)))
-    said = explain_repair("", KINDS["hard_coded_size"], whole, faulty, honest)
+    said = explain_repair("", kind, faulty, honest)
     assert f"`{name}` the constant {constant}, but it is `{size}`, which is not {constant} for all shapes." in said
-    assert KINDS["hard_coded_size"].cause in explain_repair("", KINDS["hard_coded_size"], whole, honest, honest)
+    assert kind.cause in explain_repair("", kind, honest, honest)
 
 
-def _gone(text, other):
-    return [line for line in text.splitlines() if line not in other.splitlines()]
+def _gone(one, other):
+    return [line for line in one.source.splitlines() if line not in other.source.splitlines()]

@@ -28,7 +28,7 @@ from musadata.compiler.ir.code import (
     settle,
     walk,
 )
-from musadata.compiler.ir.printing import text_of
+from musadata.compiler.ir.printing import text_of, widened
 
 A, B, C = map(Name, "abc")
 
@@ -81,7 +81,7 @@ def test_statements_are_written_in_their_blocks():
 
 def test_wide_positions_have_64_bits_and_arguments_of_one_type():
     line = Declare("int", ((A, apply("min", B, C)),))
-    assert text_of(line, wide=True) == "const int64_t a = min(int64_t(b), int64_t(c));\n"
+    assert text_of(widened(line)) == "const int64_t a = min(int64_t(b), int64_t(c));\n"
 
 
 def test_one_of_several_equal_nodes_is_replaced():

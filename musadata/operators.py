@@ -1,0 +1,43 @@
+"""What is known of aten's operators: `operators.yaml`, which tracing, tasks, the compiler and its reasoning read."""
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+_TABLE = yaml.safe_load(Path(__file__).with_name("operators.yaml").read_text(encoding="utf-8"))
+FAMILIES: tuple[str, ...] = tuple(_TABLE["families"])  # the heaviest first
+DEFAULTS: dict[str, str] = _TABLE["defaults"]  # of arguments that a call leaves out
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A row; the table's head says what its columns mean."""
+
+    family: str | None = None
+    kind: str | None = None
+    flops: int | None = None
+    whole: bool | None = None
+    unnamed: bool | None = None
+    several: bool | None = None
+    same: str | None = None
+    range: tuple[float, float] | None = None
+    edge: float | None = None
+    formula: str | None = None
+    loss: str | None = None
+    row_loss: str | None = None
+    reduction: str | None = None
+    loop: str | None = None
+    hazard: str | None = None
+
+
+OPERATORS: dict[str, Operator] = {name: Operator(**row) for name, row in _TABLE["operators"].items()}
+
+
+@cache
+def column(name: str) -> dict[str, Any]:
+    """What a column says, by the names of the operators that it says something of."""
+    found = {operator: getattr(row, name) for operator, row in OPERATORS.items()}
+    return {operator: value for operator, value in found.items() if value is not None}
