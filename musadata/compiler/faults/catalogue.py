@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import yaml
 
 from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.faults.fault_context import Condition, FaultContext
-from musadata.compiler.faults.kernel_changes import CHANGES, HOST_CHANGES, within_tanh
+from musadata.compiler.faults.kernel_changes import CHANGES, within_tanh
 from musadata.compiler.ir.code import walk
 
 Insert = Callable[[FaultContext], Candidate | None]
@@ -27,7 +26,6 @@ class FaultKind:
         mend: what the repair changes.
         compiles: the mistake gets past the compiler.
         weight: how often it is drawn, compared with others that fit the task.
-        toy: it is a slip that language models hardly make.
         cheats: the results are right, but PyTorch computes them.
         cause_of_size: the cause with the `{name}` of a size, and the values `{old}` and `{new}` that it has.
     """
@@ -38,7 +36,6 @@ class FaultKind:
     mend: str
     compiles: bool = True
     weight: float = 1.0
-    toy: bool = False
     cheats: bool = False
     cause_of_size: str = ""
 
@@ -48,7 +45,7 @@ _TABLE: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("kin
 
 def _kind(name: str, insert: Insert) -> FaultKind:
     entry = _TABLE[name]
-    optional = ("compiles", "cheats", "weight", "toy", "cause_of_size")
+    optional = ("compiles", "cheats", "weight", "cause_of_size")
     given = {key: entry[key] for key in optional if key in entry}
     return FaultKind(name, insert, entry["cause"], entry["mend"], **given)
 
@@ -85,8 +82,6 @@ def _replacing(entry: dict[str, Any]) -> Insert | None:
             return lambda context: context.replace_node(
                 change, lambda site: where(site) and not (spared and any(map(spared, walk(site.function))))
             )
-        case {"replace_anywhere": name, "words": words}:
-            return lambda context: context.replace_anywhere(partial(HOST_CHANGES[name], context.random.choice(words)))
         case {"replace_in_opening": [old, new]}:
             return lambda context: context.replace_in_opening(old, new)
         case {"replace_in_helper": [old, new]}:

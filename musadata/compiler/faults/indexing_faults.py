@@ -19,7 +19,6 @@ from musadata.compiler.ir.code import (
     Function,
     Guard,
     Jump,
-    Launch,
     Loop,
     Name,
     Number,
@@ -29,8 +28,6 @@ from musadata.compiler.ir.code import (
     replace_at,
     walk,
 )
-
-_TOO_MANY = (1056, 1280, 1536, 2048)  # threads of a block
 
 
 @fault
@@ -71,20 +68,6 @@ def wrong_launch_geometry(context: FaultContext) -> Candidate | None:
 
     sites = (site for site in context.sites() if matters(site))
     return first(context.with_launch(site, rebuild(site.emitted.host, rounded_down)) for site in sites)
-
-
-@fault
-def too_many_threads(context: FaultContext) -> Candidate | None:
-    def crowded(site: KernelSite) -> Launch:
-        number = code(context.random.choice(_TOO_MANY))
-
-        def change(node: Any) -> Declare | None:
-            is_number = isinstance(node, Declare) and node.name == "threads" and isinstance(node.value, Number)
-            return replace(node, variables=((Name("threads"), number),)) if is_number else None
-
-        return rebuild(site.emitted.host, change)
-
-    return first(context.with_launch(site, crowded(site)) for site in context.sites())
 
 
 def _row_place(node: Any) -> tuple[Expression, Expression, Expression] | None:

@@ -17,14 +17,11 @@ from musadata.compiler.ir.code import (
     Group,
     Jump,
     Loop,
-    Method,
     Name,
     Number,
     Run,
     Statement,
     Unary,
-    Unfinished,
-    apply,
     code,
     of_kind,
 )
@@ -129,13 +126,6 @@ def racing_addition(node: Any) -> Statement | None:
     return None
 
 
-def without_semicolon(node: Any) -> Statement | None:
-    if isinstance(node, Assign) and node.sign in ("=", "+=") and not node.note and not node.apart:
-        return Unfinished(node) if not has_brackets(node.target) else None
-    is_plain = isinstance(node, Declare) and not node.note and node.value is not None and len(node.variables) == 1
-    return Unfinished(node) if is_plain and not node.sizes else None
-
-
 def turned_comparison(node: Any) -> Expression | None:
     match node:
         case Choice(Binary(left, "<" | ">" as sign, right), yes, no) if name_in(left) and _is_number(right):
@@ -169,21 +159,6 @@ CHANGES: Mapping[str, Callable[[Any], Any]] = {
     change.__name__: change
     for change in (
         *(without_bias, uncombined, across_the_tile, one_step_short, without_lower_bound, misaligned, past_the_tail),
-        *(overflowing_softplus, without_carry, racing_addition, without_semicolon, turned_comparison),
+        *(overflowing_softplus, without_carry, racing_addition, turned_comparison),
     )
 }
-
-
-def of_another_type(kind: str, node: Any) -> Expression | None:
-    is_float = isinstance(node, Method) and node.function == "data_ptr<float>"
-    return replace(node, function=f"data_ptr<{kind}>") if is_float else None
-
-
-def checked_as(kind: str, node: Any) -> Expression | None:
-    match node:
-        case Apply("CHECK_INPUT", (tensor, Name("torch::kFloat32"), rank)):
-            return apply("CHECK_INPUT", tensor, f"torch::{kind}", rank)
-    return None
-
-
-HOST_CHANGES: Mapping[str, Callable[[str, Any], Any]] = {one.__name__: one for one in (of_another_type, checked_as)}

@@ -9,9 +9,7 @@ from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.faults.catalogue import WORDS, fault
 from musadata.compiler.faults.fault_context import FaultContext, KernelSite, first
 from musadata.compiler.ir.code import (
-    Apply,
     Assign,
-    Barrier,
     Declare,
     Function,
     Method,
@@ -19,7 +17,6 @@ from musadata.compiler.ir.code import (
     Routine,
     code,
     declared_in,
-    walk,
 )
 
 
@@ -45,18 +42,6 @@ def _renamed(node: Any, old: str, new: str) -> Name | None:
 
 
 @fault
-def misspelt_intrinsic(context: FaultContext) -> Candidate | None:
-    called = {node.function for node in walk(context.candidate.parts) if isinstance(node, (Apply, Barrier))}
-    name = context.pick([name for name in WORDS["misspelt_intrinsic"] if name in called])
-
-    def misspelt(node: Any) -> Any:
-        is_call = isinstance(node, (Apply, Barrier)) and node.function == name
-        return replace(node, function=WORDS["misspelt_intrinsic"][name]) if is_call else None
-
-    return context.replace_first(misspelt) if name else None
-
-
-@fault
 def wrong_signature(context: FaultContext) -> Candidate | None:
     host = context.candidate.host
     declared = {*(buffer.name for _, buffer in host.parameters), *host.numbers, *host.lists}
@@ -65,6 +50,17 @@ def wrong_signature(context: FaultContext) -> Candidate | None:
         return None
     declaration = context.candidate.module.declaration
     return context.with_module(declaration=declaration.replace(");", f", {context.random.choice(added)});"))
+
+
+@fault
+def wrong_pointer_type(context: FaultContext) -> Candidate | None:
+    kind = context.random.choice(WORDS["wrong_pointer_type"])
+
+    def of_another_type(node: Any) -> Method | None:
+        is_float = isinstance(node, Method) and node.function == "data_ptr<float>"
+        return replace(node, function=f"data_ptr<{kind}>") if is_float else None
+
+    return context.replace_anywhere(of_another_type)
 
 
 @fault
@@ -99,22 +95,6 @@ def hard_coded_size(context: FaultContext) -> Candidate | None:
         return None
 
     return context.replace_anywhere(fixed)
-
-
-@fault
-def missing_return(context: FaultContext) -> Candidate | None:
-    result = context.candidate.module.result
-    return context.with_module(result="{}") if result in ("return {}", "return tuple({})") else None
-
-
-@fault
-def missing_argument(context: FaultContext) -> Candidate | None:
-    module = context.candidate.module
-    *kept, last = module.arguments
-    is_plain = (
-        "\n" not in module.call and kept and not any("[" in one or "(" in one for one in kept) and "(" not in last
-    )
-    return context.with_module(arguments=tuple(kept)) if is_plain else None
 
 
 @fault

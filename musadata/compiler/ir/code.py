@@ -284,13 +284,6 @@ class Run(Statement):
 
 
 @dataclass(frozen=True)
-class Unfinished(Statement):
-    """A statement whose semicolon is missing, as a fault."""
-
-    statement: Statement
-
-
-@dataclass(frozen=True)
 class Barrier(Statement):
     """All threads of a block, or of a warp, wait for each other."""
 

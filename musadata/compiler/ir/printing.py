@@ -47,7 +47,6 @@ from musadata.compiler.ir.code import (
     Template,
     Tree,
     Unary,
-    Unfinished,
     bracketed,
     map_parts,
 )
@@ -79,9 +78,6 @@ def _written(node: Any, margin: str) -> Iterator[Piece]:
     elif isinstance(node, tuple):
         for part in node:
             yield from _written(part, margin)
-    elif isinstance(node, Unfinished):
-        for piece in _written(node.statement, margin):
-            yield piece.replace(";", "") if isinstance(piece, str) else piece
     elif isinstance(node, Template):
         yield from _template(node, margin)
     elif isinstance(node, Expression):
