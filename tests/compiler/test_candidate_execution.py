@@ -12,6 +12,7 @@ from musadata.compiler.emission import candidate as candidate_module
 from musadata.compiler.emission.candidate import build_candidate
 from musadata.compiler.emission.schedule_plan import PLANS
 from musadata.compiler.faults import KINDS
+from musadata.compiler.ir.printing import text_of
 from musadata.config import BackendType, VerifierConfig
 from tests.compiler.references import FIXTURES, task_of, tensor
 
@@ -254,7 +255,7 @@ def test_the_long_operand_of_a_narrow_product_is_read_once(name, few, size, plan
     candidate = build_candidate(graph, plan, sizes | {narrow.name: size})
     assert candidate.schedule.endswith(schedule)
     emitted = candidate.kernels[0]
-    (tile,) = {int(one) for one in re.findall(rf"\({narrow.name} \+ (\d+)\)", "\n".join(emitted.launch))}
+    (tile,) = {int(one) for one in re.findall(rf"\({narrow.name} \+ (\d+)\)", text_of(emitted.host))}
     assert tile + 1 >= size
     verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
     assert verdict.accepted, verdict.feedback
@@ -356,7 +357,10 @@ def test_a_mean_over_rows_that_are_read_in_their_own_way_has_a_part_for_each(gra
     graph = graph_of("margins of rows")
     candidate = build_candidate(graph, PLANS[0], dict.fromkeys((origin.name for origin in graph.sizes), 4096))
     first, _ = candidate.kernels
-    assert "const int64_t i_data_value = i_data[part];" in first.source and " / " not in first.launch[0]
+    assert (
+        "const int64_t i_data_value = i_data[part];" in first.source
+        and " / " not in text_of(first.host).partition("\n")[0]
+    )
     verdict = verifier.verify(task_of("margins of rows"), candidate.source, FIXTURES["margins of rows"].sets)
     assert verdict.accepted, verdict.feedback
 

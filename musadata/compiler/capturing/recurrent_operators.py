@@ -27,14 +27,6 @@ def lstm_steps(
     return torch.stack(hiddens), torch.stack(cells)
 
 
-@lstm_steps.register_fake
-def _(
-    gates: Tensor, hidden: Tensor, cell: Tensor, weight: Tensor, bias: Tensor | None, reverse: bool
-) -> tuple[Tensor, Tensor]:
-    shape = [*gates.shape[:2], weight.shape[1]]
-    return gates.new_empty(shape), gates.new_empty(shape)
-
-
 @torch.library.custom_op("musadata::gru_steps", mutates_args=())
 def gru_steps(gates: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None, reverse: bool) -> Tensor:
     """Hidden states of all steps."""
@@ -59,14 +51,13 @@ def rnn_steps(
     return torch.stack(hiddens)
 
 
-@gru_steps.register_fake
-def _(gates: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None, reverse: bool) -> Tensor:
+def _states(gates: Tensor, weight: Tensor) -> Tensor:
     return gates.new_empty([*gates.shape[:2], weight.shape[1]])
 
 
-@rnn_steps.register_fake
-def _(gates: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None, reverse: bool, activation: str) -> Tensor:
-    return gates.new_empty([*gates.shape[:2], weight.shape[1]])
+lstm_steps.register_fake(lambda gates, hidden, cell, weight, *_: (_states(gates, weight), _states(gates, weight)))
+for _steps in (gru_steps, rnn_steps):
+    _steps.register_fake(lambda gates, hidden, weight, *_: _states(gates, weight))
 
 
 def _layers(kind: str) -> Callable[..., Any]:

@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from musadata.compiler.capturing.symbolic_operators import register
+
 _LINEAR = ("linear1d", "bilinear2d", "trilinear3d", "bicubic2d")
 _LARGEST_DENOMINATOR = 64
 _SIZES = "Tensor input, SymInt[]? size, float[]? scale_factors"
@@ -29,14 +31,10 @@ def _scaled(length: Any, factor: float) -> Any:
     return length * ratio.numerator // ratio.denominator if exact else int(length * factor)
 
 
-def _register(name: str, more: str) -> Any:
-    torch.library.define(f"musadata::{name}", f"({_SIZES}, bool {more}) -> Tensor")
-    torch.library.register_fake(f"musadata::{name}", _resized)
-    return getattr(torch.ops.musadata, name)
-
-
-_NEAREST = _register("upsample_nearest", "exact")
-_BETWEEN = {kind: _register(f"upsample_{kind}", "align_corners") for kind in _LINEAR}
+_NEAREST = register("upsample_nearest", f"({_SIZES}, bool exact) -> Tensor", _resized)
+_BETWEEN = {
+    kind: register(f"upsample_{kind}", f"({_SIZES}, bool align_corners) -> Tensor", _resized) for kind in _LINEAR
+}
 
 
 def _given(size: Any, scale_factors: Any) -> tuple[list[Any] | None, list[float] | None]:

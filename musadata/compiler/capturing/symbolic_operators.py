@@ -40,7 +40,8 @@ def _pooled(input: torch.Tensor, kernel: Any, stride: Any, padding: Any, dilatio
     return input.new_empty([*input.shape[:-rank], *counts])
 
 
-def _register(name: str, schema: str, fake: Callable[..., torch.Tensor]) -> Any:
+def register(name: str, schema: str, fake: Callable[..., torch.Tensor]) -> Any:
+    """An operator that is only traced, by what it makes of fake tensors."""
     torch.library.define(f"musadata::{name}", schema)
     torch.library.register_fake(f"musadata::{name}", fake)
     return getattr(torch.ops.musadata, name)
@@ -78,17 +79,17 @@ _AVERAGE = (
     "SymInt? divisor_override) -> Tensor"
 )
 _COLUMNS = "(Tensor self, SymInt[] kernel_size, SymInt[] dilation, SymInt[] padding, SymInt[] stride) -> Tensor"
-_MAX = {rank: _register(f"max_pool{rank}d", _POOL, _max_pool) for rank in (2, 3)}
-_AVG = {rank: _register(f"avg_pool{rank}d", _AVERAGE, _avg_pool) for rank in (1, 2, 3)}
+_MAX = {rank: register(f"max_pool{rank}d", _POOL, _max_pool) for rank in (2, 3)}
+_AVG = {rank: register(f"avg_pool{rank}d", _AVERAGE, _avg_pool) for rank in (1, 2, 3)}
 _ADAPTIVE = {
-    rank: _register(f"adaptive_max{rank}d", "(Tensor input, SymInt[] output_size) -> Tensor", _adaptive_max_pool)
+    rank: register(f"adaptive_max{rank}d", "(Tensor input, SymInt[] output_size) -> Tensor", _adaptive_max_pool)
     for rank in (1, 2, 3)
 }
 _GROUPS = "(Tensor input, Tensor? weight, Tensor? bias, SymInt group, float eps) -> Tensor"
-_UNFOLD = _register("im2col", _COLUMNS, _im2col)
+_UNFOLD = register("im2col", _COLUMNS, _im2col)
 
 
-_NORM = _register("group_norm", _GROUPS, _group_norm)
+_NORM = register("group_norm", _GROUPS, _group_norm)
 
 
 def max_pool(rank: int) -> Callable[..., torch.Tensor]:

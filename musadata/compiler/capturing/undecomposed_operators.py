@@ -28,9 +28,7 @@ def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None 
     return _linear(input, weight, bias).clone()
 
 
-@linear.register_fake
-def _(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    return input.new_empty([*input.shape[:-1], *weight.shape[:-1]])
+linear.register_fake(lambda input, weight, *_: input.new_empty([*input.shape[:-1], *weight.shape[:-1]]))
 
 
 @torch.library.custom_op("musadata::scaled_dot_product_attention", mutates_args=())
@@ -79,11 +77,9 @@ def binary_cross_entropy_with_logits(
     return _entropy(self, target, weight, pos_weight, reduction).clone()
 
 
-@binary_cross_entropy_with_logits.register_fake
-def _(
-    self: torch.Tensor, target: torch.Tensor, weight: object = None, pos_weight: object = None, reduction: int = 1
-) -> torch.Tensor:
-    return self.new_empty([] if reduction else self.shape)
+binary_cross_entropy_with_logits.register_fake(
+    lambda self, target, weight=None, pos_weight=None, reduction=1: self.new_empty([] if reduction else self.shape)
+)
 
 
 def _undecomposed_pad(

@@ -10,7 +10,7 @@ from musadata.compiler.emission.block import Block, decode, decode_used
 from musadata.compiler.emission.cpp import C_TYPES, number
 from musadata.compiler.emission.launch import EmittedKernel, constant, count_of, finish, sides
 from musadata.compiler.emission.pointwise import stored, write_store
-from musadata.compiler.emission.tiled import partition
+from musadata.compiler.emission.tiled import partition, parts_of
 from musadata.compiler.ir.code import (
     BLOCK_X,
     BLOCK_Y,
@@ -106,9 +106,9 @@ class Attention:
     def __init__(self, kernel: Kernel, schedule: Schedule):
         sides = schedule.get(Split, "rows").amount, schedule.get(Stage).amount, schedule.get(Split, "columns").amount
         self.tile = tile = AttentionTile(*sides)
-        self.kernel, self.stage, parts = kernel, kernel.reductions[0], partition(kernel)
-        assert isinstance(self.stage.value, Attended) and parts is not None
-        self.value, (self.batch, self.rows, self.cols) = self.stage.value, parts
+        self.kernel, self.stage = kernel, kernel.reductions[0]
+        assert isinstance(self.stage.value, Attended)
+        self.value, (self.batch, self.rows, self.cols) = self.stage.value, parts_of(kernel)
         self.key, self.depth = self.stage.axes
         self.row = self.rows[0].name if len(self.rows) == 1 else "tile_row"
         self.col = self.cols[0].name if len(self.cols) == 1 else "tile_col"

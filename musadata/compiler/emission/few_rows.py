@@ -30,7 +30,7 @@ from musadata.compiler.emission.tile_operands import (
     load_functions,
     pointer_at,
 )
-from musadata.compiler.emission.tiled import depth_of, partition, write_batch, write_results
+from musadata.compiler.emission.tiled import depth_of, partition, parts_of, write_batch, write_results
 from musadata.compiler.ir.code import (
     BLOCK_X,
     BLOCK_Y,
@@ -97,9 +97,7 @@ def can_stream(kernel: Kernel, few: int) -> bool:
 def can_use_fragments(kernel: Kernel, few: int) -> bool:
     """Whether tensor cores multiply what can stream: operands of one half type, the smaller one in vectors along the
     depth, the larger one across it."""
-    stage, parts = kernel.reductions[0], partition(kernel)
-    assert parts is not None
-    sides = stage.operands
+    sides, parts = kernel.reductions[0].operands, parts_of(kernel)
     small, large = (_operand("", sides[one], parts[1 + one], kernel) for one in (few, 1 - few))
     if large.dtype != small.dtype or large.dtype not in ("float16", "bfloat16") or not small.axes:
         return False
@@ -127,9 +125,7 @@ def steps_for(kernel: Kernel, few: int, count: int) -> tuple[Step, ...]:
 
     if can_use_fragments(kernel, few):  # which have sixteen rows, or half of them
         return tile(_LINES, max(8, rows)), Bind("lines", "warp", _SHARING), TensorCore("lines")
-    parts = partition(kernel)
-    assert parts is not None
-    many = _operand("", kernel.reductions[0].operands[1 - few], parts[2 - few], kernel)
+    many = _operand("", kernel.reductions[0].operands[1 - few], parts_of(kernel)[2 - few], kernel)
     if many.along_depth:
         return tile(_WARPS), Bind("lines", "warp", _WARPS), Combine("inner", "shuffle")
     return tile(_THREADS * many.group), Bind("lines", "thread", _THREADS), Stage("operands", "shared", _SLICE)
@@ -147,8 +143,7 @@ class _FewRows:
     def __init__(self, kernel: Kernel, schedule: Schedule):
         self.schedule, tile = schedule, schedule.get(Tile)
         few = int(tile.rows_first)
-        self.kernel, self.stage, parts = kernel, kernel.reductions[0], partition(kernel)
-        assert parts is not None
+        self.kernel, self.stage, parts = kernel, kernel.reductions[0], parts_of(kernel)
         self.batch, self.k = parts[0], self.stage.axes[0].name
         own = [self.k, "tile_row", "tile_col", self.stage.local, *_NAMES, *_NAMES_OF_FRAGMENTS]
         self.block = Block.of(kernel, schedule, own)

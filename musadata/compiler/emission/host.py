@@ -189,11 +189,7 @@ def _statement(
         tensors = (listed.get(buffer, Name(buffer.name)) for buffer in launch.tensors)
         outputs = tuple(Name(buffer.name) for buffer in launch.outputs)
         return (Invoke(launch.function, (*tensors, *launch.values), outputs),)
-    aliases = [
-        Declare("torch::Tensor&", ((Name(b.name), listed[b]),))
-        for b in dict.fromkeys(emitted.kernel.inputs)
-        if b in listed
-    ]
+    aliases = [Declare("torch::Tensor&", ((Name(b.name), listed[b]),)) for b in emitted.kernel.inputs if b in listed]
     made = [] if emitted.kernel.steps else emitted.kernel.outputs
     allocations = [allocation(buffer, Name(first.name), first.dtype) for buffer in made]
     if not many:

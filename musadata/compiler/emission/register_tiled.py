@@ -30,7 +30,7 @@ from musadata.compiler.emission.tiled import (
     TILE,
     along_x,
     longest_first,
-    partition,
+    parts_of,
     write_batch,
     write_depth,
     write_phases,
@@ -100,9 +100,7 @@ def _narrow_side(tile: RegisterTile, rows: int, cols: int) -> int:
 def fitted(tile: RegisterTile, kernel: Kernel, blocks: int) -> RegisterTile:
     """The tile as a kernel can have it, where so many blocks cover its result: less of it where some operand is moved
     element by element, which takes more registers."""
-    parts = partition(kernel)
-    assert parts is not None
-    if all(operand.base is not None for operand in _operands(Block(()), kernel.reductions[0], *parts[1:])):
+    if all(operand.base is not None for operand in _operands(Block(()), kernel.reductions[0], *parts_of(kernel)[1:])):
         return tile
     is_few = tile == MEDIUM and blocks < _FEW_BLOCKS
     return replace(MEDIUM, thread_rows=4) if is_few else _ELEMENTWISE.get(tile, tile)
@@ -117,9 +115,7 @@ def _operands(
 
 def emit_register_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     """A block per tile of the output; each thread keeps a rectangle of sums in registers."""
-    stage, parts = kernel.reductions[0], partition(kernel)
-    assert parts is not None
-    batch, rows, cols = parts
+    stage, (batch, rows, cols) = kernel.reductions[0], parts_of(kernel)
     whole, share = schedule.get(Tile), schedule.get(Unroll)
     tile = RegisterTile(*whole.sides, share.rows, share.cols)
     own = [*own_names(kernel.axes), *(v.name for v in stage.axes), "thread_row", "thread_col", stage.local]

@@ -119,9 +119,7 @@ class Case:
     @cached_property
     def sides(self) -> tuple[int, int, int]:
         """Of a product: how many there are, rows and columns."""
-        parts = tiled.partition(self.like)
-        assert parts is not None
-        batch, rows, cols = map(self.extent, parts)
+        batch, rows, cols = map(self.extent, tiled.parts_of(self.like))
         return batch, rows, cols
 
     @cached_property

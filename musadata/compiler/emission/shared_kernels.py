@@ -8,7 +8,7 @@ would do.
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, combinations_with_replacement, count
@@ -171,7 +171,7 @@ def _read(emitted: EmittedKernel) -> _Form:
     holes: list[int] = []
     numbers: dict[str, int] = {}
 
-    def read(part: Iterator[Piece], may_differ: Collection[str] | None) -> int:
+    def read(part: Iterable[Piece], may_differ: Collection[str] | None) -> int:
         for piece in part:
             if isinstance(piece, str):
                 piece = "".join(piece.split())
@@ -189,7 +189,7 @@ def _read(emitted: EmittedKernel) -> _Form:
         return len(found)
 
     for one in emitted.helpers:
-        read(iter([one]) if isinstance(one, str) else pieces(one), None)
+        read([one] if isinstance(one, str) else pieces(one), None)
     kernel = read(pieces(emitted.function), sizes - written)
     allocated = read(pieces(made), sizes)
     read(chain(pieces(emitted.host.setup), *(chain(pieces(one), [","]) for one in emitted.host.arguments)), sizes)

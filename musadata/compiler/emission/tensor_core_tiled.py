@@ -30,7 +30,7 @@ from musadata.compiler.emission.tile_operands import (
 from musadata.compiler.emission.tiled import (
     along_x,
     longest_first,
-    partition,
+    parts_of,
     results,
     write_batch,
     write_depth,
@@ -108,9 +108,7 @@ class _OnTensorCores:
         self.kernel, self.schedule, self.stage = kernel, schedule, kernel.reductions[0]
         core, ahead = schedule.get(TensorCore), schedule.find(Prefetch) is not None
         self.tile = FragmentTile(*schedule.get(Tile).sides, core.rows, core.cols, ahead)
-        self.dtype, parts = half_type(kernel), partition(kernel)
-        assert parts is not None
-        self.batch, self.rows, self.cols = parts
+        self.dtype, (self.batch, self.rows, self.cols) = half_type(kernel), parts_of(kernel)
         own = [*own_names(kernel.axes), *(v.name for v in self.stage.axes), *_NAMES, self.stage.local]
         block = self.block = Block.of(kernel, schedule, own)
         sides = (("left", self.rows), ("right", self.cols))

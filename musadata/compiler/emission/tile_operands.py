@@ -42,12 +42,12 @@ from musadata.compiler.ir.index_formulas import (
     divide,
     of,
     product,
-    rename_variables,
 )
 from musadata.compiler.ir.scalar import Buffer, Load, Scalar
 from musadata.compiler.ir.schedule import Step
 from musadata.compiler.lowering.fusion import Reduce
 from musadata.compiler.lowering.layout import flat_position, flatten
+from musadata.compiler.lowering.rewriting import substitute
 
 STAGES = 3  # slices that shared memory holds where copies are asynchronous
 _LONG = 8  # elements side by side: a sector of memory
@@ -217,7 +217,7 @@ def read_operand(block: Block, stage: Reduce, side: str, axes: tuple[Variable, .
     if operand.along_depth:
         return operand
     loaded = {axis: Variable(f"loaded_{axis.name}", axis.extent) for axis in axes}
-    index = tuple(rename_variables(formula, loaded) for formula in stage.index)
+    index = tuple(substitute(formula, {axis: of(one) for axis, one in loaded.items()}) for formula in stage.index)
     value_loaded = value(index, stage.loops)
     return replace(operand, value=value_loaded, axes=tuple(loaded.values()), axis=f"loaded_{name}")
 

@@ -34,7 +34,6 @@ from musadata.compiler.ir.index_formulas import (
     Variable,
     of,
     product,
-    rename_variables,
 )
 from musadata.compiler.ir.scalar import Choose, Compare, Load, Local, Scalar, within
 from musadata.compiler.ir.schedule import Schedule, Split, Stage, Step, Tile
@@ -71,6 +70,13 @@ def partition(kernel: Kernel) -> tuple[tuple[Variable, ...], tuple[Variable, ...
     return found  # type: ignore[return-value]
 
 
+def parts_of(kernel: Kernel) -> tuple[tuple[Variable, ...], tuple[Variable, ...], tuple[Variable, ...]]:
+    """The same of a kernel whose axes fall into these."""
+    parts = partition(kernel)
+    assert parts is not None
+    return parts
+
+
 def depth_of(block: Block, stage: Reduce) -> Expression:
     """The number of steps along the inner axes, by a name if it depends on the point."""
     depth = product(axis.extent for axis in stage.axes)
@@ -91,9 +97,9 @@ def write_depth(block: Block, kernel: Kernel, tile: tuple[int, int]) -> Expressi
     downward, upward = upper - lower - of(row) + of(col), upper - lower + of(row) - of(col)
     if downward.variables and upward.variables:
         return depth
-    firsts = {row: Variable("first_row", row.extent), col: Variable("first_col", col.extent)}
+    firsts = {row: of(Variable("first_row", row.extent)), col: of(Variable("first_col", col.extent))}
     last = tile[bool(downward.variables)] - 1
-    lower, upper = (rename_variables(side, firsts) for side in (lower, upper + last))
+    lower, upper = (substitute(side, firsts) for side in (lower, upper + last))
     name = block.fresh("steps")
     steps = Choice(block.index(lower) <= block.index(upper), depth, code(0))
     block.declare(name, steps, note="a tile beyond the diagonal is 0")
@@ -115,9 +121,7 @@ def _edges(value: Scalar, local: str) -> Iterator[tuple[Index, Index] | None]:
 
 def steps_for(kernel: Kernel, rows: int, cols: int) -> tuple[Step, ...]:
     """Tiles for so many rows and columns."""
-    parts = partition(kernel)
-    assert parts is not None
-    down, across = _results_per_thread(*parts[1:], rows, cols)
+    down, across = _results_per_thread(*parts_of(kernel)[1:], rows, cols)
     operands = Stage("operands", "shared")
     if (many := down * across) > 1:
         return Tile(TILE * down, TILE * across, TILE, rows > cols), operands, Split("outputs", many)
@@ -148,9 +152,8 @@ class _Tiles:
     own_names: tuple[str, ...] = ("tile_row", "tile_col", "k", "start")
 
     def __init__(self, kernel: Kernel, schedule: Schedule):
-        self.kernel, self.stage, parts = kernel, kernel.reductions[0], partition(kernel)
-        assert parts is not None
-        self.batch, self.rows, self.cols = parts
+        self.kernel, self.stage = kernel, kernel.reductions[0]
+        self.batch, self.rows, self.cols = parts_of(kernel)
         self.schedule, tile = schedule, schedule.get(Tile)
         self.high, self.wide, self.side = tile.sides
         inner = [v.name for v in self.stage.axes]

@@ -295,19 +295,6 @@ def _substitute(formula: Index, change: Callable[[Atom], Index]) -> Index:
     return sum(terms, ZERO)
 
 
-def rename_variables(formula: Index, names: Mapping[Variable, Variable]) -> Index:
-    """The formula with other loop variables in place of some."""
-
-    def change(atom: Atom) -> Index:
-        if isinstance(atom, Variable):
-            return of(names.get(atom, atom))
-        if isinstance(atom, Operation):
-            return operate(atom.kind, rename_variables(atom.left, names), rename_variables(atom.right, names))
-        return of(atom)
-
-    return _substitute(formula, change)
-
-
 def _collect(terms: Iterable[tuple[Monomial, int]]) -> Index:
     sums: dict[Monomial, int] = {}
     for monomial, coefficient in terms:

@@ -5,57 +5,17 @@
 
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from musadata.compiler.ir.code import (
-    UNARY,
-    Apply,
-    Assign,
-    Barrier,
-    Binary,
-    Blank,
-    Body,
-    Braces,
-    Choice,
-    Comment,
-    Constant,
-    Construct,
-    Declare,
-    Element,
-    Expression,
-    Function,
-    Group,
-    Guard,
-    Inserted,
-    Invoke,
-    Jump,
-    Lambda,
-    Launch,
-    Listed,
-    Loop,
-    Member,
-    Method,
-    Name,
-    Number,
-    Parameter,
-    Routine,
-    Run,
-    Scope,
-    Statement,
-    Template,
-    Tree,
-    Unary,
-    bracketed,
-    map_parts,
-)
+from musadata.compiler.ir import code as tree
 
-Piece = str | Name | Number
+Piece = str | tree.Name | tree.Number
 MARGIN = "    "
 
 
-def text_of(node: Expression | Statement | Function | Routine | Body, depth: int = 0) -> str:
+def text_of(node: tree.Expression | tree.Statement | tree.Function | tree.Routine | tree.Body, depth: int = 0) -> str:
     """The text of a tree."""
     return "".join(map(_text, pieces(node, depth)))
 
@@ -63,57 +23,59 @@ def text_of(node: Expression | Statement | Function | Routine | Body, depth: int
 def _text(piece: Piece) -> str:
     if isinstance(piece, str):
         return piece
-    return piece.name if isinstance(piece, Name) else piece.digits
+    return piece.name if isinstance(piece, tree.Name) else piece.digits
 
 
-def pieces(node: Any, depth: int = 0) -> Iterator[Piece]:
+def pieces(node: Any, depth: int = 0) -> list[Piece]:
     """The pieces of a tree's text."""
-    yield from _written(node, MARGIN * depth)
+    found: list[Piece] = []
+    _write(node, MARGIN * depth, found.append)
+    return found
 
 
-def _written(node: Any, margin: str) -> Iterator[Piece]:
-    """The pieces of what stands at a margin: of a text, which is one, of an expression, or of statements."""
-    if isinstance(node, (str, Name, Number)):
-        yield node
+def _write(node: Any, margin: str, add: Callable[[Piece], None]) -> None:
+    """Add the pieces of what stands at a margin: of a text, which is one, of an expression, or of statements."""
+    if isinstance(node, (str, tree.Name, tree.Number)):
+        add(node)
     elif isinstance(node, tuple):
         for part in node:
-            yield from _written(part, margin)
-    elif isinstance(node, Template):
-        yield from _template(node, margin)
-    elif isinstance(node, Expression):
+            _write(part, margin, add)
+    elif isinstance(node, tree.Expression):
         for part in _expression(node):
-            yield from _written(part, margin)
+            _write(part, margin, add)
+    elif isinstance(node, tree.Template):
+        _write_template(node, margin, add)
     else:
         for part in _statement(node, margin):
-            yield from _written(part, margin + MARGIN)
+            _write(part, margin + MARGIN, add)
 
 
-def _expression(node: Expression) -> tuple[Any, ...]:
+def _expression(node: tree.Expression) -> tuple[Any, ...]:
     """What an expression is written with: texts and expressions."""
     match node:
-        case Constant():
-            return (node.name,)
-        case Unary():
-            return node.sign, bracketed(node.operand, node.level)
-        case Binary():
-            right = bracketed(node.right, node.level + (node.sign not in ("&&", "||")))
-            return bracketed(node.left, node.level), f" {node.sign} ", right
-        case Group():
+        case tree.Binary():
+            right = tree.bracketed(node.right, node.level + (node.sign not in ("&&", "||")))
+            return tree.bracketed(node.left, node.level), f" {node.sign} ", right
+        case tree.Group():
             return "(", node.inner, ")"
-        case Element():
+        case tree.Element():
             return node.array, "[", node.place, "]"
-        case Member():
-            return bracketed(node.value, UNARY), f".{node.name}"
-        case Apply():
+        case tree.Member():
+            return tree.bracketed(node.value, tree.UNARY), f".{node.name}"
+        case tree.Apply():
             return f"{node.function}(", _listed(node.arguments), ")"
-        case Method():
-            return bracketed(node.value, UNARY), f".{node.function}(", _listed(node.arguments), ")"
-        case Choice():
-            yes, no = bracketed(node.yes, node.level), bracketed(node.no, node.level)
-            return bracketed(node.condition, node.level + 1), " ? ", yes, " : ", no
-        case Braces():
+        case tree.Method():
+            return tree.bracketed(node.value, tree.UNARY), f".{node.function}(", _listed(node.arguments), ")"
+        case tree.Constant():
+            return (node.name,)
+        case tree.Unary():
+            return node.sign, tree.bracketed(node.operand, node.level)
+        case tree.Choice():
+            yes, no = tree.bracketed(node.yes, node.level), tree.bracketed(node.no, node.level)
+            return tree.bracketed(node.condition, node.level + 1), " ? ", yes, " : ", no
+        case tree.Braces():
             return "{", _listed(node.items), "}"
-        case Listed():
+        case tree.Listed():
             return _listed(node.items)
     raise TypeError(f"no expression: {node!r}")
 
@@ -130,23 +92,31 @@ def _note(note: str) -> str:
 def _statement(node: Any, margin: str) -> tuple[Any, ...]:
     """What a statement is written with: texts, expressions, and statements inside of it."""
     match node:
-        case Blank():
+        case tree.Blank():
             return ("\n",)
-        case Comment():
+        case tree.Comment():
             return (f"{margin}// {node.text}\n",)
-        case Guard(short=True):
+        case tree.Guard(short=True):
             return f"{margin}if (", node.condition, ") ", _simple(node.body[0]), f"{_note(node.note)}\n"
-        case Guard():
+        case tree.Guard():
             otherwise = (f"{margin}}} else {{\n", node.otherwise) if node.otherwise else ()
             return f"{margin}if (", node.condition, f") {{{_note(node.note)}\n", node.body, otherwise, f"{margin}}}\n"
-        case Loop():
+        case tree.Loop():
             name = node.variables[0][0]
             step = ("++", name) if node.step is None else (name, " += ", node.step)
             unroll = f"{margin}{node.unroll}\n" if node.unroll else ""
-            head = (unroll, f"{margin}for (", _declared(node.kind, node.variables), "; ", node.condition, "; ", step)
+            head: tuple[Any, ...] = (
+                unroll,
+                f"{margin}for (",
+                _declared(node.kind, node.variables),
+                "; ",
+                node.condition,
+                "; ",
+                step,
+            )
             inside = (") ", _simple(node.body[0]), "\n") if node.short else (") {\n", node.body, f"{margin}}}\n")
             return head + inside
-        case Lambda():
+        case tree.Lambda():
             head = (
                 f"{margin}const auto ",
                 node.name,
@@ -154,23 +124,23 @@ def _statement(node: Any, margin: str) -> tuple[Any, ...]:
                 _listed([(f"{p.kind} ", p.name) for p in node.parameters]),
             )
             return (*head, f") {{{_note(node.note)}\n", node.body, f"{margin}}};\n")
-        case Scope():
+        case tree.Scope():
             return f"{margin}{{\n", node.body, f"{margin}}}\n"
-        case Invoke():
+        case tree.Invoke():
             return (textwrap.indent(_invoked(node), margin),)
-        case Launch():
+        case tree.Launch():
             return *(part for one in node.setup for part in _statement(one, margin)), textwrap.indent(
                 _launched(node), margin
             )
-        case Routine():
+        case tree.Routine():
             return f"{node.head} {{\n", node.body, "}\n"
-        case Function():
+        case tree.Function():
             template = f"template <{', '.join(node.template)}>\n" if node.template else ""
             return template, node.head, node.name, "(", tuple(_parameters(node)), ") {\n", node.body, "}\n"
     return margin, _simple(node, margin), "\n"
 
 
-def _invoked(node: Invoke) -> str:
+def _invoked(node: tree.Invoke) -> str:
     names = ", ".join(one.name for one in node.outputs)
     made = f"[{names}]" if len(node.outputs) > 1 else names
     before = f"auto {made} = " if names else "return " if node.returns else ""
@@ -178,7 +148,7 @@ def _invoked(node: Invoke) -> str:
     return f"{call}{_between(node.arguments, 108 - len(call) - 2, 100)});\n"
 
 
-def _launched(node: Launch) -> str:
+def _launched(node: tree.Launch) -> str:
     check = "C10_CUDA_KERNEL_LAUNCH_CHECK();\n"
     if node.aligned is None:
         return f"{_launch_of(node, node.kernel)}{check}"
@@ -187,7 +157,7 @@ def _launched(node: Launch) -> str:
     return f"{head}\n{yes}}} else {{\n{no}}}\n{check}"
 
 
-def _launch_of(node: Launch, kernel: str) -> str:
+def _launch_of(node: tree.Launch, kernel: str) -> str:
     """One launch. More shared memory than 48 KB must be asked for."""
     attribute = f"{kernel}, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes"
     asked = f"C10_CUDA_CHECK(cudaFuncSetAttribute({attribute}));\n" if node.has_shared_bytes else ""
@@ -196,7 +166,7 @@ def _launch_of(node: Launch, kernel: str) -> str:
     return f"{asked}{call}{_between(node.arguments, 107 - len(call), 95)});\n"
 
 
-def _between(arguments: Sequence[Expression], most: int, width: int) -> str:
+def _between(arguments: Sequence[tree.Expression], most: int, width: int) -> str:
     """Arguments between commas, on lines of their own if they have more than so many characters."""
     texts = [str(one) for one in arguments]
     line = ", ".join(texts)
@@ -213,12 +183,12 @@ def filled(items: Sequence[str], width: int = 104) -> str:
     return f",\n{MARGIN}".join(lines)
 
 
-def has_brackets(value: Expression) -> bool:
+def has_brackets(value: tree.Expression) -> bool:
     """Whether an expression is written with brackets, those of calls included."""
     return any("(" in piece for piece in pieces(value) if isinstance(piece, str))
 
 
-def head_of(loop: Loop) -> str:
+def head_of(loop: tree.Loop) -> str:
     """The head of a loop, without its body."""
     return text_of(replace(loop, body=(), unroll="")).partition(" {\n")[0]
 
@@ -227,46 +197,43 @@ def _simple(node: Any, margin: str = "") -> tuple[Any, ...]:
     """A statement on one line, with its semicolon."""
     end = f";{_note(getattr(node, 'note', ''))}"
     match node:
-        case Declare():
+        case tree.Declare():
             return node.prefix, _declared(node.kind, node.variables, node.sizes), end
-        case Construct():
+        case tree.Construct():
             return f"const {node.kind} ", node.name, "(", _listed(node.arguments), ")", end
-        case Assign():
+        case tree.Assign():
             return node.target, f" {node.sign}" + (f"\n{margin}{MARGIN}" if node.apart else " "), node.value, end
-        case Run():
+        case tree.Run():
             return node.call, end
-        case Barrier():
+        case tree.Barrier():
             return f"{node.function}()", end
-        case Jump():
+        case tree.Jump():
             return node.word, () if node.value is None else (" ", node.value), end
     raise TypeError(f"no statement: {node!r}")
 
 
 def _declared(
-    kind: str, variables: Sequence[tuple[Name, Expression | None]], sizes: Sequence[int | str] = ()
+    kind: str, variables: Sequence[tuple[tree.Name, tree.Expression | None]], sizes: Sequence[int | str] = ()
 ) -> tuple[Any, ...]:
     extents = "".join(f"[{size}]" for size in sizes)
     return f"{kind} ", _listed([(one, extents, () if value is None else (" = ", value)) for one, value in variables])
 
 
-def _template(node: Template, margin: str) -> Iterator[Piece]:
+def _write_template(node: tree.Template, margin: str, add: Callable[[Piece], None]) -> None:
     at_start = True
     for part in node.parts:
-        if isinstance(part, str):
-            lines = part.split("\n")
-            for number, line in enumerate(lines):
-                if number:
-                    yield "\n"
-                if line:
-                    yield (margin if number or at_start else "") + line
+        if isinstance(part, tree.Inserted):
+            _write(part.body, MARGIN * part.depth, add)
+        elif isinstance(part, str):
+            for number, line in enumerate(part.split("\n")):
+                add(("\n" if number else "") + (margin if line and (number or at_start) else "") + line)
         else:
-            yield margin if at_start and isinstance(part, Expression) else ""
-            inside = part.body if isinstance(part, Inserted) else part
-            yield from _written(inside, MARGIN * part.depth if isinstance(part, Inserted) else margin)
-        at_start = isinstance(part, Inserted) or (isinstance(part, str) and part.endswith("\n"))
+            add(margin if at_start else "")
+            _write(part, margin, add)
+        at_start = isinstance(part, tree.Inserted) or (isinstance(part, str) and part.endswith("\n"))
 
 
-def _parameters(node: Function) -> Iterator[Any]:
+def _parameters(node: tree.Function) -> Iterator[Any]:
     """Items between commas, on lines of about 96 characters at most if they are too long for one."""
     # Where lines break does not depend on the width of integers.
     lengths = [len("int" if one.kind == WIDE else one.kind) + 1 + len(one.name.name) for one in node.parameters]
@@ -288,17 +255,17 @@ _INT_DECLARATION = re.compile(r"\bint(&?) (?=\w+(?: =|[,)]))")  # in a template:
 _INT_BEFORE_NAME = re.compile(r"\bint $")
 
 
-def widened(tree: Tree) -> Tree:
+def widened(node: Any) -> Any:
     """A tree, or the text of a template, with integers of 64 bits for what counts elements."""
-    if isinstance(tree, str):
-        return _INT_BEFORE_NAME.sub(f"{WIDE} ", _INT_DECLARATION.sub(rf"{WIDE}\1 ", tree))  # type: ignore[return-value]
-    new = map_parts(tree, widened)
+    if isinstance(node, str):
+        return _INT_BEFORE_NAME.sub(f"{WIDE} ", _INT_DECLARATION.sub(rf"{WIDE}\1 ", node))
+    new = tree.map_parts(node, widened)
     match new:
-        case Declare("int", sizes=()) | Loop("int") | Parameter("int"):
+        case tree.Declare("int", sizes=()) | tree.Loop("int") | tree.Parameter("int"):
             return replace(new, kind=WIDE)
-        case Apply("min" | "max"):  # both arguments must be of one type
-            return replace(new, arguments=tuple(Apply(WIDE, (one,)) for one in new.arguments))
+        case tree.Apply("min" | "max"):  # both arguments must be of one type
+            return replace(new, arguments=tuple(tree.Apply(WIDE, (one,)) for one in new.arguments))
     return new
 
 
-Expression.printer = Function.printer = Routine.printer = staticmethod(text_of)
+tree.Expression.printer = tree.Function.printer = tree.Routine.printer = staticmethod(text_of)

@@ -1,6 +1,5 @@
 """Lowering of operators that compute each element from the elements at the same place."""
 
-import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -200,9 +199,7 @@ _FORMULAS: dict[str, tuple[int, Callable[..., Scalar]]] = {
 @rule(*_FORMULAS)
 def _formula(c: Call) -> Results:
     cost, formula = _FORMULAS[c.operator]
-    parameters = inspect.signature(formula).parameters.values()
-    numbers = {p.name: c.number(p.name) for p in parameters if p.kind is p.KEYWORD_ONLY}
-    elements = tuple(p.name for p in parameters if p.name not in numbers)
+    elements, numbers = c.split_parameters(formula)
     return pointwise(c, elements, partial(formula, **numbers), cost)
 
 

@@ -19,7 +19,7 @@ from musadata.compiler.ir.index_formulas import (
     of,
 )
 from musadata.compiler.ir.program import Contraction, Indices, Loop, Steps
-from musadata.compiler.ir.scalar import Buffer, Load, Local, Named, Scalar
+from musadata.compiler.ir.scalar import Buffer, Load, Local, Named, Scalar, plain
 from musadata.compiler.lowering.loop_points import (
     axes_of,
     inner_axes,
@@ -439,7 +439,4 @@ def _pieces(member: _Member, value: Scalar) -> Iterator[tuple[Indices, tuple[Var
 
 def _unnamed(stage: Stage) -> Stage:
     """A store whose value nothing else in its kernel reads needs no variable."""
-    value = stage.value
-    while isinstance(stage, Store) and isinstance(value, Named):
-        value = value.value
-    return stage if value is stage.value else replace(stage, value=value)
+    return replace(stage, value=plain(stage.value)) if isinstance(stage, Store) else stage

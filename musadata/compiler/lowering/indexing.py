@@ -25,7 +25,7 @@ from musadata.compiler.ir.scalar import (
     within,
 )
 from musadata.compiler.lowering.reduction import reduce_over
-from musadata.compiler.lowering.rules import Call, Results, Value, broadcast, cost_of, replaced, rule
+from musadata.compiler.lowering.rules import Call, Results, Value, broadcast, cost_of, replaced, rule, without
 
 MOST_ROUNDS = 8  # of a search for the largest few; with more, ranking is less work
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
@@ -240,15 +240,12 @@ def _best_few(c: Call, count: int) -> Results:
     dim = c.dimension("dim", len(source.shape), -1)
     rounds: list[tuple[Value, Value]] = []
 
-    def without(index: Indices) -> Indices:
-        return (*index[:dim], *index[dim + 1 :])
-
     for number in range(count):
         taken = [place for _, place in rounds]
 
         def left(value: Scalar, index: Indices, taken: list[Value] = taken) -> Scalar:
             own = Formula("int64", index[dim])
-            tests = [call("ne", "bool", own, place.load(without(index))) for place in taken]
+            tests = [call("ne", "bool", own, place.load(without(index, (dim,)))) for place in taken]
             free = reduce(lambda one, other: call("and", "bool", one, other), tests) if tests else None
             return value if free is None else Among(value.dtype, free, value)
 
@@ -260,7 +257,7 @@ def _best_few(c: Call, count: int) -> Results:
         assert kind is not None
 
         def chosen(index: Indices, part: int = part) -> Scalar:
-            own, (*others, last) = without(index), [one[part] for one in rounds]
+            own, (*others, last) = without(index, (dim,)), [one[part] for one in rounds]
             known = index[dim].constant
             if known is not None:
                 return rounds[known][part].load(own)

@@ -77,6 +77,15 @@ def flatten(index: Sequence[Index], shape: Sequence[Index]) -> Index:
     return flat
 
 
+def unflatten(place: Index, extents: Sequence[Index]) -> Indices:
+    """The index at a row-major position."""
+    index: list[Index] = []
+    for extent in reversed(extents[1:]):
+        place, position = divide(place, extent)
+        index.insert(0, position)
+    return (place, *index)
+
+
 def flat_position(axes: Sequence[Variable]) -> Index:
     """The flat position over some axes."""
     return flatten([of(axis) for axis in axes], [axis.extent for axis in axes])

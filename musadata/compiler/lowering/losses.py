@@ -1,6 +1,5 @@
 """Lowering of losses: a formula of each element, and its sum or mean."""
 
-import inspect
 from collections.abc import Callable
 
 from musadata.compiler.ir.index_formulas import product
@@ -71,9 +70,7 @@ _LOSSES: dict[str, tuple[int, Callable[..., Scalar]]] = {
 @rule(*_LOSSES)
 def _loss(c: Call) -> Results:
     cost, formula = _LOSSES[c.operator]
-    parameters = inspect.signature(formula).parameters.values()
-    numbers = {p.name: c.number(p.name) for p in parameters if p.kind is p.KEYWORD_ONLY}
-    elements = [p.name for p in parameters if p.name not in numbers]
+    elements, numbers = c.split_parameters(formula)
     tensors = [c.value(name) for name in elements if c.has(name)]
     shape = max((tensor.shape for tensor in tensors), key=len)
 

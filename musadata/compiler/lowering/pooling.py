@@ -17,7 +17,7 @@ from musadata.compiler.ir.scalar import (
     opaque,
     within,
 )
-from musadata.compiler.lowering.layout import flatten
+from musadata.compiler.lowering.layout import flatten, unflatten
 from musadata.compiler.lowering.rules import Call, Results, Value, rule
 
 _LEAD = {0: (), 1: ("c",), 2: ("n", "c")}
@@ -60,12 +60,7 @@ def _max_pool(c: Call) -> Results:
 
 def _position(window: "_Window", offsets: Value, index: Indices) -> Scalar:
     """The flat position in the input's plane of a window's maximum, from its position in the window."""
-    rest = opaque(offsets.load(index))
-    loops: list[Index] = []
-    for size in reversed(window.kernel[1:]):
-        rest, loop = divide(rest, size)
-        loops.insert(0, loop)
-    place, _ = window.place(index, (rest, *loops))
+    place, _ = window.place(index, unflatten(opaque(offsets.load(index)), window.kernel))
     return Formula("int64", flatten(place[-window.rank :], window.source.shape[-window.rank :]))
 
 

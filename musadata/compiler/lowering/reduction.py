@@ -20,7 +20,7 @@ from musadata.compiler.ir.scalar import (
     literal,
 )
 from musadata.compiler.lowering.elementwise import HEAVY
-from musadata.compiler.lowering.rules import Call, Results, Value, rule
+from musadata.compiler.lowering.rules import Call, Results, Value, rule, without
 
 Transform = Callable[[Scalar, Indices], Scalar]
 INLINE_COST = 6  # an input that a norm or softmax reads several times is computed anew each time up to this cost
@@ -30,30 +30,22 @@ def reduce_over(
     c: Call, source: Value, dims: Sequence[int], kind: str, name: str, dtype: str, transform: Transform | None = None
 ) -> Value:
     """A reduction over `dims`, with those dimensions dropped. `transform` changes an element, given its whole index."""
-    rank, names = len(source.shape), axis_names(len(source.shape))
-    kept = [dim for dim in range(rank) if dim not in dims]
-    inner = sorted(dims)
+    names, others = axis_names(len(source.shape)), [dim for dim in range(len(source.shape)) if dim not in dims]
 
     def body(axes: Indices, loops: Indices) -> Scalar:
-        index = _merge(kept, axes, inner, loops)
+        kept, along = iter(axes), iter(loops)
+        index = tuple(next(along if dim in dims else kept) for dim in range(len(source.shape)))
         value = source.load(index)
         value = transform(value, index) if transform else value
         return value if kind.startswith("arg") else cast(value, compute_type(dtype))
 
     return c.program.reduce(
         name,
-        TensorType(tuple(source.shape[dim] for dim in kept), dtype),
-        tuple(names[dim] for dim in kept),
-        Reduction(kind, fixed(tuple(source.shape[dim] for dim in inner)), tuple(names[dim] for dim in inner)),
+        TensorType(without(source.shape, dims), dtype),
+        without(names, dims),
+        Reduction(kind, fixed(without(source.shape, others)), without(names, others)),
         body,
     )
-
-
-def _merge(kept: Sequence[int], axes: Indices, inner: Sequence[int], loops: Indices) -> Indices:
-    index: list[Index | None] = [None] * (len(kept) + len(inner))
-    for dim, axis in (*zip(kept, axes, strict=True), *zip(inner, loops, strict=True)):
-        index[dim] = axis
-    return tuple(axis for axis in index if axis is not None)
 
 
 def restored(
@@ -66,11 +58,7 @@ def restored(
     """The (first) result: `compute` of each element of a reduction, with reduced dimensions put back where kept."""
     back = len(c.type.shape) != len(reduced.shape)
 
-    def body(index: Indices) -> Scalar:
-        inner = tuple(axis for dim, axis in enumerate(index) if dim not in dims) if back else index
-        return compute(reduced.load(inner))
-
-    return c.new(body, cost)
+    return c.new(lambda index: compute(reduced.load(without(index, dims) if back else index)), cost)
 
 
 def divided(value: Scalar, count: Index) -> Scalar:
@@ -133,14 +121,13 @@ def moments(
         c.program.materialize(source)
     count = product(source.shape[dim] for dim in dims)
     total = reduce_over(c, source, dims, "sum", f"{c.node.name}_sum", dtype)
-    kept = [dim for dim in range(len(source.shape)) if dim not in dims]
     mean_type = TensorType(total.shape, dtype)
     mean = Value(f"{c.node.name}_mean", mean_type, lambda index: divided(total.load(index), count), 1)
     if c.program.alike:
-        c.program.materialize(mean, tuple(axis_names(len(source.shape))[dim] for dim in kept))
+        c.program.materialize(mean, without(axis_names(len(source.shape)), dims))
 
     def squared(value: Scalar, index: Indices) -> Scalar:
-        distance = call("sub", dtype, value, mean.load(tuple(index[dim] for dim in kept)))
+        distance = call("sub", dtype, value, mean.load(without(index, dims)))
         return distance * distance
 
     squares = reduce_over(c, source, dims, "sum", f"{c.node.name}_squares", dtype, squared)
@@ -183,24 +170,21 @@ def softmax_of(c: Call, source: Value, dim: int, *, safe: bool, log: bool = Fals
     dtype, name = c.dtype, c.node.name.strip("_")
     largest = reduce_over(c, source, (dim,), "max" if safe else "fast_max", f"{name}_max", dtype)
 
-    def without(index: Indices) -> Indices:
-        return (*index[:dim], *index[dim + 1 :])
-
     def shifted(value: Scalar, index: Indices) -> Scalar:
-        return cast(value, dtype) - largest.load(without(index))
+        return cast(value, dtype) - largest.load(without(index, (dim,)))
 
     total = reduce_over(
         c, source, (dim,), "sum", f"{name}_sum", dtype, lambda v, index: call("exp", dtype, shifted(v, index))
     )
 
     def body(index: Indices) -> Scalar:
-        value, sum_ = shifted(source.load(index), index), total.load(without(index))
+        value, sum_ = shifted(source.load(index), index), total.load(without(index, (dim,)))
         if log:
             return value - call("log", dtype, sum_)
         result = call("exp", dtype, value) / sum_
         if not safe:
             return result
-        return choose(call("eq", "bool", largest.load(without(index)), literal(-math.inf, dtype)), 0, result)
+        return choose(call("eq", "bool", largest.load(without(index, (dim,))), literal(-math.inf, dtype)), 0, result)
 
     return body
 
@@ -218,14 +202,13 @@ def _logsumexp(c: Call) -> Results:
     shifted = Value(f"{name}_shift", largest.type, shift, 1)
 
     def term(value: Scalar, index: Indices) -> Scalar:
-        kept = tuple(axis for dim, axis in enumerate(index) if dim not in dims)
-        return apply("exp", cast(value, dtype) - shifted.load(kept))
+        return apply("exp", cast(value, dtype) - shifted.load(without(index, dims)))
 
     total = reduce_over(c, source, dims, "sum", f"{name}_sum", dtype, term)
     back = len(c.type.shape) != len(total.shape)
 
     def body(index: Indices) -> Scalar:
-        kept = tuple(axis for dim, axis in enumerate(index) if dim not in dims) if back else index
+        kept = without(index, dims) if back else index
         return apply("log", total.load(kept)) + shifted.load(kept)
 
     return c.new(body, HEAVY)
@@ -264,7 +247,7 @@ def _normalised(
     name = f"{c.node.name.strip('_')}_inverse_std"
     scale = Value(name, TensorType(squares.shape, c.dtype), inverse, HEAVY)
     if c.program.alike:
-        c.program.materialize(scale, tuple(n for d, n in enumerate(axis_names(len(source.shape))) if d not in dims))
+        c.program.materialize(scale, without(axis_names(len(source.shape)), dims))
 
     def body(index: Indices) -> Scalar:
         centred = call("sub", c.dtype, source.load(index), mean.load(group(index)))

@@ -1,15 +1,17 @@
 """What the lowering rules share: the registry, an operator's arguments as values, and broadcasting."""
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from musadata.compiler.ir.captured_graph import Node, Real, Reference, TensorType
 from musadata.compiler.ir.index_formulas import ZERO, Index, Size, as_index
 from musadata.compiler.ir.program import Indices, Program, Value
 from musadata.compiler.ir.scalar import GivenUnsupported, Scalar, call, cast, compute_type, count_as, literal
 
+Item = TypeVar("Item")
 Results = Value | tuple[Value | None, ...]
 
 
@@ -101,6 +103,13 @@ class Call:
         dims = self.numbers(name)
         return tuple(sorted({dim % rank for dim in dims})) if dims and rank else tuple(range(rank))
 
+    def split_parameters(self, formula: Callable[..., Scalar]) -> tuple[tuple[str, ...], dict[str, Any]]:
+        """Of a formula whose parameters have aten's names: those before the star, elements, and plain numbers for those
+        behind it."""
+        parameters = inspect.signature(formula).parameters.values()
+        numbers = {one.name: self.number(one.name) for one in parameters if one.kind is one.KEYWORD_ONLY}
+        return tuple(one.name for one in parameters if one.name not in numbers), numbers
+
     def new(self, body: Callable[[Indices], Scalar], cost: int, *, viewed: Value | None = None) -> Value:
         """The (first) result as a value that is computed where it is needed."""
         return Value(self.node.name, self.type, body, cost, viewed=viewed)
@@ -155,6 +164,11 @@ def broadcast(index: Indices, shape: Indices) -> Indices:
 def replaced(index: Indices, dim: int, position: Index) -> Indices:
     """The index with another position along one dimension."""
     return (*index[:dim], position, *index[dim + 1 :])
+
+
+def without(items: Sequence[Item], dims: Collection[int]) -> tuple[Item, ...]:
+    """An index, a shape or names without some dimensions."""
+    return tuple(item for dim, item in enumerate(items) if dim not in dims)
 
 
 def cost_of(*values: Value | None) -> int:

@@ -5,7 +5,7 @@ Sums of a product's parts stay float ("split-K"); added up in a fixed order, the
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -13,7 +13,7 @@ from musadata.compiler.ir.index_formulas import Index, Opaque, Variable, as_inde
 from musadata.compiler.ir.program import Contraction, Indices, Loop, Reduction, fixed
 from musadata.compiler.ir.scalar import Buffer, Load, Scalar, compute_type, guarded, within
 from musadata.compiler.lowering.fusion import PARTS_AXIS
-from musadata.compiler.lowering.layout import flatten
+from musadata.compiler.lowering.layout import flatten, unflatten
 from musadata.compiler.lowering.loop_points import variables_of
 
 SHARE, LEAST_ELEMENTS = 8192, 1024  # elements of a part: 32 for each of 256 threads, or fewer where parts are few
@@ -68,7 +68,7 @@ def _share_of_depth(loop: Loop, sizes: Mapping[str, int]) -> int:
     power of two, so that parts start at whole vectors. 0 if one part is better."""
     if loop.reduction is None or loop.contraction is None or loop.attends or loop.steps or loop.spread:
         return 0
-    extents = loop.reduction.extents(variables_of(loop.names, loop.shape)[0])
+    extents = _extents(loop)
     if len(extents) != 1 or extents[0].variables or not loop.buffer.dtype.startswith(("float", "bfloat")):
         return 0
     batch, rows, cols = (product(part).evaluate(sizes) for part in loop.contraction.parts(loop.shape))
@@ -108,7 +108,7 @@ def _split_product(loop: Loop, share: int) -> tuple[Loop, Loop]:
     """The products of all parts, a batch, and the loop that adds them up."""
     assert loop.reduction is not None and loop.contraction is not None
     contraction, buffer = loop.contraction, loop.buffer
-    (depth,) = loop.reduction.extents(variables_of(loop.names, loop.shape)[0])
+    (depth,) = _extents(loop)
     parts = divide(depth + (share - 1), as_index(share))[0]
     kind = compute_type(buffer.dtype)
     partial = Buffer(f"{buffer.name}_partial", (parts, *buffer.shape), kind, "temporary", node=buffer.node)
@@ -164,33 +164,38 @@ def _identity(loop: Loop) -> float | None:
 
 def _share(loop: Loop, sizes: Mapping[str, int]) -> int:
     """How many elements a part has, so that the parts of all results fill a grid at these sizes."""
-    assert loop.reduction is not None
-    extents = loop.reduction.extents(variables_of(loop.names, loop.buffer.shape)[0])
-    elements = product((*loop.buffer.shape, *extents)).evaluate(sizes) // FULL_GRID
+    elements = product((*loop.buffer.shape, *_extents(loop))).evaluate(sizes) // FULL_GRID
     return min(SHARE, max(LEAST_ELEMENTS, 1 << (elements - 1).bit_length()))
 
 
 def _split(loop: Loop, elements: int) -> tuple[Loop, Loop]:
+    """Parts of so many elements."""
     identity = _identity(loop)
     assert loop.reduction is not None and identity is not None
-    extents, buffer = loop.reduction.extents(variables_of(loop.names, loop.buffer.shape)[0]), loop.buffer
+    extents, share = _extents(loop), as_index(elements)
     total = product(extents)
-    share = as_index(elements)
-    parts = divide(total + (elements - 1), share)[0]
-    shape = (*buffer.shape, parts)
-    partial = Buffer(f"{buffer.name}_partial", shape, buffer.dtype, "temporary", node=buffer.node)
-    kind = loop.reduction.kind
 
     def part(axes: Indices, inner: Indices) -> Scalar:
         place = axes[-1] * share + inner[0]
-        value = loop.body(axes[:-1], _unflatten(place, extents))
+        value = loop.body(axes[:-1], unflatten(place, extents))
         return guarded(within(place, total), value, identity)
 
-    def joined(axes: Indices, inner: Indices) -> Scalar:
-        return Load(loop.buffer.dtype, partial, (*axes, *inner))
+    reduction = Reduction(loop.reduction.kind, fixed((share,)), ("k",))
+    return _in_parts(loop, divide(total + (elements - 1), share)[0], part, reduction)
 
-    first = Loop(partial, (*loop.names, "part"), part, Reduction(kind, fixed((share,)), ("k",)))
-    return first, replace(loop, body=joined, reduction=Reduction(kind, fixed((parts,)), PARTS_AXIS))
+
+def _in_parts(
+    loop: Loop, parts: Index, part: Callable[[Indices, Indices], Scalar], reduction: Reduction
+) -> tuple[Loop, Loop]:
+    """The loop that reduces so many parts, and the one that joins them."""
+    buffer = loop.buffer
+    partial = Buffer(f"{buffer.name}_partial", (*buffer.shape, parts), buffer.dtype, "temporary", node=buffer.node)
+
+    def joined(axes: Indices, inner: Indices) -> Scalar:
+        return Load(buffer.dtype, partial, (*axes, *inner))
+
+    first = Loop(partial, (*loop.names, "part"), part, reduction)
+    return first, replace(loop, body=joined, reduction=Reduction(reduction.kind, fixed((parts,)), PARTS_AXIS))
 
 
 def _has_rows(loop: Loop, sizes: Mapping[str, int]) -> bool:
@@ -211,25 +216,12 @@ def _has_rows(loop: Loop, sizes: Mapping[str, int]) -> bool:
 
 
 def _split_rows(loop: Loop) -> tuple[Loop, Loop]:
-    """A part for each row, and the loop that joins them."""
+    """A part for each row."""
     assert loop.reduction is not None
-    (*outer, width), buffer = _extents(loop), loop.buffer
-    rows, kind = product(outer), loop.reduction.kind
-    partial = Buffer(f"{buffer.name}_partial", (*buffer.shape, rows), buffer.dtype, "temporary", node=buffer.node)
+    *outer, width = _extents(loop)
 
     def part(axes: Indices, inner: Indices) -> Scalar:
-        return loop.body(axes[:-1], (*_unflatten(axes[-1], tuple(outer)), *inner))
+        return loop.body(axes[:-1], (*unflatten(axes[-1], outer), *inner))
 
-    def joined(axes: Indices, inner: Indices) -> Scalar:
-        return Load(loop.buffer.dtype, partial, (*axes, *inner))
-
-    first = Loop(partial, (*loop.names, "part"), part, Reduction(kind, fixed((width,)), loop.reduction.names[-1:]))
-    return first, replace(loop, body=joined, reduction=Reduction(kind, fixed((rows,)), PARTS_AXIS))
-
-
-def _unflatten(place: Index, extents: Indices) -> Indices:
-    index: list[Index] = []
-    for extent in reversed(extents[1:]):
-        place, position = divide(place, extent)
-        index.insert(0, position)
-    return (place, *index)
+    reduction = Reduction(loop.reduction.kind, fixed((width,)), loop.reduction.names[-1:])
+    return _in_parts(loop, product(outer), part, reduction)
