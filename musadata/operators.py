@@ -21,6 +21,7 @@ class Operator:
     flops: int | None = None
     whole: bool | None = None
     unnamed: bool | None = None
+    called: str | None = None
     several: bool | None = None
     same: str | None = None
     range: tuple[float, float] | None = None

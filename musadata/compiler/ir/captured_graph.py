@@ -21,6 +21,7 @@ from musadata.compiler.ir.index_formulas import (
     product,
 )
 from musadata.compiler.ir.scalar import RESERVED_NAMES, Given, free_name
+from musadata.operators import column
 
 
 @dataclass(frozen=True)
@@ -195,26 +196,13 @@ def _without_repeats(nodes: Sequence[Node], returned: Collection[str]) -> tuple[
     return tuple(kept.values())
 
 
-_PLAIN_NAMES = (
-    (re.compile(r"_?native_batch_norm(_legit)?(_no_training|_functional)?"), "batch_norm"),
-    (re.compile(r"native_(layer|group)_norm"), r"\1_norm"),
-    (re.compile(r"(max_pool\dd)_with_indices"), r"\1"),
-    (re.compile(r"convolution"), "conv"),
-    (re.compile(r"linalg_vector_norm"), "norm"),
-    (re.compile(r"_to_copy"), "converted"),
-    (re.compile(r"_prelu_kernel"), "prelu"),
-)
-
-
 def _readable_names(names: list[str]) -> dict[str, str]:
     """Short names that a person would use, numbered from 2 where one occurs again."""
     counts: dict[str, int] = {}
     readable = {}
     for name in names:
         plain = re.sub(r"_\d+$", "", name)
-        for pattern, replacement in _PLAIN_NAMES:
-            plain = pattern.sub(replacement, plain)
-        plain = plain.strip("_")
+        plain = str(column("called").get(plain, plain)).strip("_")
         counts[plain] = counts.get(plain, 0) + 1
         digit = "_" if plain[-1].isdigit() else ""
         readable[name] = plain if counts[plain] == 1 else f"{plain}{digit}{counts[plain]}"
