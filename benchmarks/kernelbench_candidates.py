@@ -18,7 +18,7 @@ from musadata.verifier.task_from_reference import LoneReference
 PRELOAD = (
     "torch",
     "musadata.compiler.capturing.capture_preload",
-    "musadata.compiler.capturing.several_sizes",
+    "benchmarks.several_sizes",
 )
 _LIMITS = Limits(seconds=40, memory_mb=0)
 Form = tuple[str, tuple[InputSpec, ...]]
@@ -39,7 +39,7 @@ def write_candidates(sandbox: Sandbox, name: str, lone: LoneReference) -> tuple[
 
 def _write(sandbox: Sandbox, name: str, forms: Sequence[Form]) -> tuple[list[Candidate], str]:
     outcome = sandbox.call(
-        "musadata.compiler.capturing.several_sizes:capture_sizes",
+        "benchmarks.several_sizes:capture_sizes",
         [[text, [plain(spec) for spec in inputs]] for text, inputs in forms],
         0,
         limits=_LIMITS,

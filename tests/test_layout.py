@@ -16,6 +16,7 @@ BELOW = (
     "dispatch",
     "errors",
     "journal",
+    "operators",
     "records",
     "rows",
     "schema",

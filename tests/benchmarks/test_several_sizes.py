@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.several_sizes import capture_sizes
 from musadata.compiler.candidate_set import CandidateSet, read_graph
-from musadata.compiler.capturing.several_sizes import capture_sizes
 from musadata.compiler.ir.lowering_errors import Unsupported
 from musadata.config import BackendType, VerifierConfig
 from musadata.records import InputSpec
