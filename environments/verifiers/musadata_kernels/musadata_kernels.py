@@ -27,8 +27,8 @@ class KernelData(vf.TaskData):
 
 
 class KernelTasksetConfig(vf.TasksetConfig):
-    corpus: Path
-    """A corpus of musadata, with its dataset `rl`."""
+    corpus: Path = Path()
+    """A corpus of musadata, with its dataset `rl`; the current folder if left out."""
     split: str = "train"
     """Which rows: train, validation or test."""
 
