@@ -330,6 +330,7 @@ def measure_moments(count: int) -> dict[str, Any]:
                     break
                 time.sleep(0.2)
             good[kind] += not (wrong and wrong[-1].startswith(f"{moment} "))
+            print(f"moment {moment}, {kind}: {sum(good.values())} good so far", file=sys.stderr, flush=True)
             _await_workers(address, 2)
     time.sleep(3)
     left_behind = [
