@@ -288,13 +288,18 @@ def disturb(kind: str, cluster: Any, client: subprocess.Popen[str]) -> None:
         cluster.remove_node(node, allow_graceful=False)
         cluster.add_node(num_cpus=max(1, (psutil.cpu_count() or 2) // 2))
         return
-    workers = [one for one in psutil.process_iter() if "ray::JudgeActor" in " ".join(_command_of(one))]
+    workers = [one for one in _below() if "ray::JudgeActor" in " ".join(_command_of(one))]
     if not workers:
         return
     victim = random.choice(workers)
     if kind == "sandbox":
         victim = random.choice(victim.children(recursive=True) or [victim])
     victim.kill()
+
+
+def _below() -> list[psutil.Process]:
+    """All processes that this benchmark has started, and what these have."""
+    return psutil.Process().children(recursive=True)
 
 
 def _command_of(process: psutil.Process) -> list[str]:
@@ -332,10 +337,9 @@ def measure_moments(count: int) -> dict[str, Any]:
             good[kind] += not (wrong and wrong[-1].startswith(f"{moment} "))
             print(f"moment {moment}, {kind}: {sum(good.values())} good so far", file=sys.stderr, flush=True)
             _await_workers(address, 2)
-    time.sleep(3)
-    left_behind = [
-        " ".join(_command_of(one))[:80] for one in psutil.process_iter() if "ray::Judge" in str(_command_of(one))
-    ]
+        started = _below()
+    _, left = psutil.wait_procs(started, 20)
+    left_behind = [" ".join(_command_of(one))[:80] for one in left]
     return {"good": good, "wrong": wrong, "left_behind": left_behind, "moments": count}
 
 
