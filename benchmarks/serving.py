@@ -20,7 +20,6 @@ import json
 import os
 import random
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -40,6 +39,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.measuring import Row, end, report
+from musadata.commands.serve import listen
 from musadata.config import BackendType, VerifierConfig
 from musadata.records import Verdict
 from musadata.rows import plain, restore
@@ -137,7 +137,7 @@ def front(actor: type, at_once: int) -> Iterator[str]:
 
     servers: list[uvicorn.Server] = []
     with tempfile.TemporaryDirectory() as folder, Journal(folder, "verdicts") as journal:
-        listening = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        listening = listen("127.0.0.1", 0)
 
         async def serve() -> None:
             dispatcher = Dispatcher(journal, 4096, lambda text: print(text, file=sys.stderr))

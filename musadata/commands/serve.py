@@ -61,7 +61,7 @@ async def _serve(arguments: argparse.Namespace, config: VerifierConfig) -> None:
     from musadata.verifier.compilation.build_cache import cache_folder
 
     token = os.environ.get(TOKEN, "")
-    listening = _listen(arguments.host, arguments.port)
+    listening = listen(arguments.host, arguments.port)
     _connect(arguments.ray)
     try:
         with listening, Journal(arguments.journal or cache_folder() / "verdicts", "verdicts") as journal:
@@ -83,11 +83,19 @@ async def _serve(arguments: argparse.Namespace, config: VerifierConfig) -> None:
         ray.shutdown()
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A socket for the service. Its connections send at once: a reply whose end waits for the client's acknowledgement
+    of its beginning takes 40 ms longer.
+
+    Raises:
+        MusadataError: the address cannot be had.
+    """
     try:
-        return socket.create_server((host, port), backlog=1024)
+        listening = socket.create_server((host, port), backlog=1024)
     except (OSError, OverflowError) as error:
         raise MusadataError(f"cannot listen there ({error})", where=f"{host}:{port}", remedy="say --port") from error
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
 
 
 def _connect(address: str | None) -> None:

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from musadata.commands.cli import main
+from musadata.commands.serve import listen
 from musadata.rewards import RewardFunction
 from musadata.rewards.scoring import SERVICE
 from musadata.serving.client import TOKEN, RemoteVerifier
@@ -116,3 +117,10 @@ def test_a_port_that_cannot_be_had_is_one_line(port, capsys):
         chosen = str(taken.getsockname()[1]) if port == "taken" else port
         assert main(["serve", "--backend", "emulated", "--port", chosen]) == 2
     assert "cannot listen there" in (said := capsys.readouterr().err) and said.count("\n") == 1
+
+
+def test_the_end_of_a_reply_does_not_wait_for_the_client():
+    with listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        connection, _ = listening.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
