@@ -1,12 +1,13 @@
 """Figures of a scripted model on problems of both levels, recomputed by hand; a killed run asks nothing twice."""
 
+import dataclasses
 import json
 
 import pyarrow.parquet as pq
 import pytest
 
 from musadata.config import BackendType, RequestsConfig, TeacherConfig, TeacherType, VerifierConfig
-from musadata.errors import MusadataError
+from musadata.errors import BudgetSpent, MusadataError
 from musadata.evaluation.problems import read_problems
 from musadata.evaluation.run import Evaluation, evaluate, read_verdicts
 from tests.teacher.chat_server import ChatServer, reply
@@ -108,6 +109,21 @@ def test_figures_are_those_of_the_answers_and_nothing_is_asked_twice(checkout, t
     assert json.loads((tmp_path / "out/summary.json").read_text()) == summary
     page = (tmp_path / "out/index.html").read_text()
     assert "level1/2_scale.py" in page and "http" not in page
+
+
+def test_a_run_stops_at_its_budget_and_another_goes_on(checkout, tmp_path):
+    def counted(body, attempt):
+        status, given, headers = answer(body, attempt)
+        return status, {**given, "usage": {"prompt_tokens": 600, "completion_tokens": 400}}, headers
+
+    with ChatServer(counted) as server:
+        described_once = described(checkout, tmp_path, server.url, samples=1)
+        little = dataclasses.replace(described_once, requests=RequestsConfig(budget_tokens=500))
+        with pytest.raises(BudgetSpent, match="raise --budget-tokens"):
+            evaluate(little, lambda text: None)
+        assert len(server.bodies) < 3  # what was under way came to its end
+        evaluate(described_once, lambda text: None)
+        assert len(server.bodies) == 3
 
 
 def test_problems_are_found_by_their_form_and_counted_by_level(checkout):

@@ -26,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--temperature", type=float, default=TeacherConfig.temperature)
     parser.add_argument("--max-tokens", type=int, default=TeacherConfig.max_tokens, help="tokens of an answer")
     parser.add_argument("--concurrency", type=int, default=TeacherConfig.concurrency, help="requests at once")
+    parser.add_argument("--budget-tokens", type=int, default=0, metavar="N", help="stop a run that has used more")
     parser.add_argument("--backend", choices=[one.value for one in BackendType], default=BackendType.AUTO.value)
     parser.add_argument("--torch-compile", action="store_true", help="also time the references through torch.compile")
     parser.add_argument("--devices", default="", help="CUDA devices to use, as in 0,1; all if left out")
@@ -62,8 +63,9 @@ def run(arguments: argparse.Namespace) -> int:
     verifier = VerifierConfig(
         backend=BackendType(arguments.backend), seconds=arguments.seconds, torch_compile=arguments.torch_compile
     )
+    requests = RequestsConfig(budget_tokens=arguments.budget_tokens)
     at_once, devices = min(os.cpu_count() or 1, 16), parse_devices(arguments.devices)
-    about = (tuple(problems), arguments.samples, teacher, arguments.to, verifier, RequestsConfig(), at_once, devices)
+    about = (tuple(problems), arguments.samples, teacher, arguments.to, verifier, requests, at_once, devices)
     summary = evaluate(Evaluation(*about), lambda text: print(text, file=sys.stderr))
     for policy, groups in summary["policies"].items():
         table = Table(title=f"policy {policy}", title_justify="left")

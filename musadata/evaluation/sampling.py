@@ -9,7 +9,7 @@ from string import Template
 from typing import Any
 
 from musadata.config import RequestsConfig, TeacherConfig
-from musadata.errors import Outage
+from musadata.errors import BudgetSpent, Outage
 from musadata.evaluation.problems import Problem
 from musadata.rows import content_id, plain
 from musadata.storage.journal import Journal
@@ -84,9 +84,17 @@ def _ask_all(
     troubles: list[BaseException] = []
     left = threading.Semaphore(0)
 
+    spent = 0
+
     def end(result: Answer | BaseException) -> None:
+        nonlocal spent
         if isinstance(result, BaseException):
             troubles.append(result)
+        else:
+            spent += result.usage.prompt_tokens + result.usage.completion_tokens
+        if 0 < requests.budget_tokens < spent:
+            told = f"{spent:,} tokens of this run are more than its {requests.budget_tokens:,}"
+            model.stop(BudgetSpent(told, where="evaluate", remedy="raise --budget-tokens; answers are kept"))
         left.release()
 
     with OpenAITeacher(teacher, requests) as model:
@@ -99,7 +107,8 @@ def _ask_all(
             left.acquire()
             if count % 25 == 0 or count == len(missing):
                 say(f"{count} of {len(missing)} answered")
-    return troubles[-1] if troubles else None
+    stops = [one for one in troubles if not isinstance(one, RequestFailed)]
+    return (stops or troubles or [None])[0]
 
 
 def _request(problem: Problem, number: int, teacher: TeacherConfig) -> Request:
