@@ -108,7 +108,7 @@ def _ask_all(
             if count % 25 == 0 or count == len(missing):
                 say(f"{count} of {len(missing)} answered")
     stops = [one for one in troubles if not isinstance(one, RequestFailed)]
-    return (stops or troubles or [None])[0]
+    return next(iter([*stops, *troubles]), None)
 
 
 def _request(problem: Problem, number: int, teacher: TeacherConfig) -> Request:
