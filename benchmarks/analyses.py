@@ -1,15 +1,16 @@
-"""Do the analyses of the compiler teacher plan the kernels that its answers have?
+"""Do the analyses of the compiler teacher plan the kernels that its answers have, and why those?
 
     python -m benchmarks.analyses CORPUS [--show] [--output FILE]
 
 Asks the teacher anew about every task of the corpus: for the analysis and for its honest answers. Names of kernels are
-read from both texts; an analysis that names none plans as many as its words say. The last rows count sentences: how
-much of all reasoning the most frequent ones are, with names and figures left out.
+read from both texts; an analysis that names none plans as many as its words say. A task has a choice if its answers
+have different schedules; its analysis makes it if a table weighs two or more. The last rows are about words: how much
+of the prose of each family of `sft`, in words, the most frequent sentences are, with names and figures left out.
 """
 
 import argparse
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,15 +22,18 @@ from benchmarks.unit_tests import read
 from musadata.config import TeacherConfig
 from musadata.records import Annotation, Task
 from musadata.teacher.compiler_teacher import CompilerTeacher
-from musadata.teacher.protocol import CannotAnswer, Request, RequestKind
+from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
+from musadata.training_rows import SftRow
 
 SEED = 20260601
-MOST_FREQUENT = 20
+MOST_FREQUENT = 50
 NUMBERS = ["no", "One", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 _KERNEL = re.compile(r"__global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\((.*?)\)\s*\{(.*?)\n\}\n", re.DOTALL)
 _NAMED = re.compile(r"`(\w+_kernel)`")
 _COUNTED = re.compile(r"\b(One) kernel (?:is enough|can do it all)|(?:makes|A plan of) (\w+)(?: kernels|:)")
-_VARYING = re.compile(r"`[^`]*`|\d+(?:\.\d+)?|\([^()]*\)")
+_VARYING = re.compile(r"`[^`]*`|\*\*[^*]*\*\*|\d[\d.,]*(?:e[+-]?\d+)?|\([^()]*\)")
+_CODE = re.compile(r"```.*?```", re.DOTALL)
+_WEIGHED = re.compile(r"^\| .+ \| \d+ × \d+ \|", re.MULTILINE)
 
 
 @dataclass
@@ -40,7 +44,10 @@ class Found:
     agreeing: int = 0
     differing: list[str] = field(default_factory=list)
     unfused: list[str] = field(default_factory=list)
-    sentences: Counter[str] = field(default_factory=Counter)
+    declared: int = 0
+    tasks: int = 0
+    weighed: list[bool] = field(default_factory=list)
+    words: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))  # by family, of each sentence
 
 
 def kernels_of(answer: str) -> list[str]:
@@ -80,23 +87,26 @@ def unfused(answer: str) -> list[str]:
 
 
 def sentences_of(text: str) -> list[str]:
-    """The sentences of an analysis, with a mark for each name and figure."""
-    lines = [line.strip("- *") for line in text.splitlines() if line and not line.startswith("#")]
+    """The sentences of a text without its code and tables, with a mark for each name and figure."""
+    lines = [line.strip("- *") for line in _CODE.sub("", text).splitlines() if line and line[0] not in "#|"]
     plain = (_VARYING.sub("_", line) for line in lines)
-    return [part.strip() for line in plain for part in re.split(r"(?<=[.!?])\s", line) if len(part.split()) > 2]
+    return [part.strip() for line in plain for part in re.split(r"(?<=[.!?;:])\s", line) if len(part.split()) > 2]
 
 
 def look_at(task: Task, annotation: Annotation, teacher: CompilerTeacher, samples: int, found: Found) -> None:
-    def ask(kind: RequestKind, sample: int = 0) -> str:
-        return teacher.answer(Request(kind, task, annotation.traces, (), sample=sample)).text
+    def ask(kind: RequestKind, sample: int = 0) -> Answer:
+        return teacher.answer(Request(kind, task, annotation.traces, (), sample=sample, declared=annotation.declared))
 
-    analysis = ask(RequestKind.REASON)
-    found.sentences.update(sentences_of(analysis))
+    analysis = ask(RequestKind.REASON).text
+    found.tasks += 1
+    found.declared += bool(annotation.declared) or not task.measure
     try:
-        answers = [ask(RequestKind.GENERATE, sample) for sample in range(samples)]
+        made = [ask(RequestKind.GENERATE, sample) for sample in range(samples)]
     except CannotAnswer:
         return
-    for answer in dict.fromkeys(answers):
+    if len({answer.schedule for answer in made}) > 1:
+        found.weighed.append(len(_WEIGHED.findall(analysis)) > 1)
+    for answer in dict.fromkeys(answer.text for answer in made):
         found.answers += 1
         if agrees(analysis, answer):
             found.agreeing += 1
@@ -107,13 +117,26 @@ def look_at(task: Task, annotation: Annotation, teacher: CompilerTeacher, sample
 
 
 def rows_of(found: Found) -> list[Row]:
-    total, common = found.sentences.total(), found.sentences.most_common(MOST_FREQUENT)
-    share = sum(times for _, times in common) / max(1, total)
+    weighed, tasks = found.weighed, found.tasks
     return [
+        ("tasks with facts at the declared size", "100 %", _of(found.declared, tasks), found.declared == tasks),
+        (
+            "analyses that weigh schedules, of tasks with several",
+            ">= 90 %",
+            _of(sum(weighed), len(weighed)),
+            sum(weighed) >= 0.9 * len(weighed),
+        ),
         ("answers with the kernels of the analysis", "100 %", _of(found.agreeing, found.answers), not found.differing),
         ("answers with unfused pointwise kernels", "0", str(len(found.unfused)), not found.unfused),
-        (f"share of the {MOST_FREQUENT} most frequent sentences", "<= 12 %", f"{share:.1%} of {total}", share <= 0.12),
+        *(_row_of_family(family, words) for family, words in sorted(found.words.items())),
     ]
+
+
+def _row_of_family(family: str, words: Counter[str]) -> Row:
+    total, common = words.total(), words.most_common(MOST_FREQUENT)
+    share = sum(number for _, number in common) / max(1, total)
+    what = f"share of the {MOST_FREQUENT} most frequent sentences in the words of {family}"
+    return what, "<= 25 %", f"{share:.1%} of {total}", share <= 0.25
 
 
 def _of(part: int, whole: int) -> str:
@@ -132,10 +155,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     with CompilerTeacher(config, SEED) as teacher:
         for annotation in read(arguments.corpus, "annotations", Annotation):
             look_at(tasks[annotation.task_id], annotation, teacher, arguments.samples, found)
+    for row in read(arguments.corpus, "sft", SftRow):
+        for sentence in sentences_of(row.completion[-1].content):
+            found.words[row.family][sentence] += len(sentence.split())
     details = {
         "differing": sorted(set(found.differing)),
         "unfused": sorted(set(found.unfused)),
-        "sentences": dict(found.sentences.most_common(MOST_FREQUENT)),
+        "sentences": {family: dict(words.most_common(10)) for family, words in found.words.items()},
     }
     if arguments.show:
         print(yaml.safe_dump(details, sort_keys=False, width=200))

@@ -248,7 +248,11 @@ class Claim:
 
 @dataclass(frozen=True)
 class Annotation:
-    """What is known about a task before anyone writes a kernel for it. Two traces or more."""
+    """What is known about a task before anyone writes a kernel for it.
+
+    `declared` holds its trace at the declared size, made without memory: the size that texts are about. It is empty
+    where that size is the first of `traces`, which are on the proof sizes, two or more of them.
+    """
 
     annotation_id: Annotated[str, "Hash of the task, the teacher and the reasoning."]
     schema_version: SchemaVersion
@@ -272,6 +276,14 @@ class Annotation:
         "Of the program that the reasoning plans, as in `candidates`; empty if the teacher does not say.",
     ] = ""
     license: License = ""
+    declared: Annotated[
+        tuple[Trace, ...], "Facts at the declared size; empty where that is the first of `traces`."
+    ] = ()
+
+    @property
+    def told(self) -> tuple[Trace, ...]:
+        """The traces as texts and claims number them: the declared size first, then the proof sizes."""
+        return (*self.declared, *self.traces)
 
 
 @dataclass(frozen=True)

@@ -122,11 +122,11 @@ def _prompt(config: Config, corpus: str, stage: str, shard: Shard, task: Task) -
     if stage == "stage3" and read_commit(corpus, "stage2", shard):
         for known in read_shard(corpus, "annotations", shard, Annotation):
             if known.task_id == task.task_id:
-                yield render_generation(task, known.traces, known.reasoning)
+                yield render_generation(task, known.told, known.reasoning)
         return
-    traces = trace_task(task, config.tracing, resources.references(config.teacher.kind), config.seed)
-    if isinstance(traces, Reject):
+    found = trace_task(task, config.tracing, resources.references(config.teacher.kind), config.seed)
+    if isinstance(found, Reject):
         return
     analysis = [ReasoningStep(step, "x" * _STEP_CHARACTERS) for step in STEPS]
-    reasoning = render_reasoning(task, traces, ask_claims=True)
-    yield render_generation(task, traces, analysis) if stage == "stage3" else reasoning
+    reasoning = render_reasoning(task, found.told, ask_claims=True)
+    yield render_generation(task, found.told, analysis) if stage == "stage3" else reasoning

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from musadata.records import Annotation, Reject, Task, Trace
+from musadata.records import Annotation, Reject, Task
 from musadata.sampling.request_cache import RequestCache
 from musadata.storage.commits import Commit, require_commit
 from musadata.storage.shards import Shard, read_shard
 from musadata.teacher.annotation import annotate
 from musadata.teacher.protocol import Conversation
-from musadata.tracing.task import trace_task
+from musadata.tracing.task import Traced, trace_task
 from pipelines import journals, limits, resources
 from pipelines.conversations import converse
 from pipelines.options import parse_options, run_command
@@ -56,10 +56,11 @@ class Annotate(ShardStep):
         teacher = resources.teacher(config, self.corpus)
         executing = limits.executing_threads(self.workers) if limits.is_remote(config.teacher) else None
 
-        def reason(task: Task, traces: tuple[Trace, ...] | Reject) -> Conversation[tuple[bool, Annotation | Reject]]:
-            if isinstance(traces, Reject):
-                return False, traces
-            return True, (yield from annotate(task, traces, teacher.name, config.seed, config.grounding))
+        def reason(task: Task, found: Traced | Reject) -> Conversation[tuple[bool, Annotation | Reject]]:
+            if isinstance(found, Reject):
+                return False, found
+            asked = found.traces, teacher.name, config.seed, config.grounding, found.declared
+            return True, (yield from annotate(task, *asked))
 
         def trace(task: Task) -> Conversation[tuple[bool, Annotation | Reject]]:
             return reason(task, trace_task(task, config.tracing, sandbox, config.seed))

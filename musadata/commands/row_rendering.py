@@ -46,7 +46,7 @@ def _task(row: Task) -> RenderableType:
 @draw_row.register
 def _annotation(row: Annotation) -> RenderableType:
     parts: list[RenderableType] = [_title(row.annotation_id, row.task_id, f"teacher {row.teacher}")]
-    parts += [draw_trace(number, trace) for number, trace in enumerate(row.traces, 1)]
+    parts += [draw_trace(number, trace) for number, trace in enumerate(row.told, 1)]
     for step in row.reasoning:
         parts += [Text(f"\n{step.step}", style="bold cyan"), Markdown(step.text, code_theme=_THEME)]
     if row.grounded:

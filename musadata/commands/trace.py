@@ -84,7 +84,7 @@ def _facts(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def trace_reference(name: str, reference: str, shape_sets: int) -> tuple[Task, tuple[Trace, ...]]:
-    """Execute and trace a reference in the sandbox, as stage 2 does.
+    """Execute and trace a reference in the sandbox, as stage 2 does; the declared size comes first.
 
     Raises:
         MusadataError: the reference does not run, or none of its shapes can vary.
@@ -96,10 +96,10 @@ def trace_reference(name: str, reference: str, shape_sets: int) -> tuple[Task, t
 
     with Sandbox(PRELOAD) as sandbox:
         task = read_task(reference, VerifierConfig(), sandbox)
-        traces = trace_task(task, TracingConfig(shape_sets=shape_sets), sandbox, seed=0)
-    if isinstance(traces, Reject):
+        found = trace_task(task, TracingConfig(shape_sets=shape_sets), sandbox, seed=0)
+    if isinstance(found, Reject):
         raise MusadataError(
-            f"{traces.reason} ({traces.detail})", where=name, remedy="change get_inputs, or ask for fewer --shapes"
+            f"{found.reason} ({found.detail})", where=name, remedy="change get_inputs, or ask for fewer --shapes"
         )
-    operators = traces[0].operators
-    return replace(task, name=name, operators=operators, operator_family=operator_family(operators)), traces
+    operators = found.traces[0].operators
+    return replace(task, name=name, operators=operators, operator_family=operator_family(operators)), found.told

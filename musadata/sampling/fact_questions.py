@@ -11,7 +11,7 @@ from musadata.records import Bound, QuestionTopic, TensorFact, Trace
 from musadata.teacher.reasoning.kernel_plan import Call, CallKind, read_calls
 from musadata.teacher.reasoning.task_analysis import group_row, row_of
 from musadata.tracing.layout import is_contiguous, strides_of
-from musadata.tracing.roofline import BALANCE, itemsize, tensor_bytes, traffic
+from musadata.tracing.roofline import H100, itemsize, tensor_bytes, traffic, unit_of
 
 WARP, SECTOR_BYTES = 32, 32
 STATIC_SHARED_BYTES = 49152
@@ -55,7 +55,7 @@ class Subject:
     def kernels(self) -> dict[str, str]:
         """The text of each kernel of the program by its name, its helpers not included."""
         found = {}
-        for match in re.finditer(r"__global__ void (\w+)\(", self.cuda):
+        for match in re.finditer(r"__global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(", self.cuda):
             end = self.cuda.find("\n}\n", match.start())
             if end > 0:
                 found[match[1]] = self.cuda[match.start() : end + 2]
@@ -153,7 +153,7 @@ def roofline(subject: Subject) -> Figures | None:
             "flops": trace.flops,
             "bytes": trace.bytes,
             "sum": _sum_of_bytes(moved),
-            "balance": BALANCE,
+            "balance": H100.balance(unit_of(trace.tensors)),
             "intensity": f"{trace.flops / trace.bytes:.4g}",
             "relation": "not above" if memory else "above",
             "limit": "memory traffic" if memory else "arithmetic",

@@ -44,7 +44,7 @@ def write_questions(
     """Up to `count` questions of different topics, whose answers are computed. The same rows give the same text."""
     program, cuda = pick_kernel([one for one in candidates if one.teacher == teacher])
     random = _random(task.task_id, "questions")
-    subject = Subject(annotation.traces[0], cuda, _musa(cuda), random)
+    subject = Subject(annotation.told[0], cuda, _musa(cuda), random)
     found: list[Question] = []
     for make in _in_order(task):
         figures = make(subject) if len(found) < count else None
@@ -81,10 +81,13 @@ def ask_questions(
 ) -> list[Question | Reject]:
     """A teacher's questions: those of a known topic whose claim the facts do not contradict are kept."""
     program, cuda = pick_kernel(candidates)
-    messages = render_questions(task, annotation.traces, cuda, [topic.value for topic in QuestionTopic], count)
+    messages = render_questions(task, annotation.told, cuda, [topic.value for topic in QuestionTopic], count)
     drawn = request_seed(seed, task.task_id, 0, 0)
     try:
-        answer = ask(Request(RequestKind.QUESTION, task, annotation.traces, messages, seed=drawn))
+        request = Request(
+            RequestKind.QUESTION, task, annotation.traces, messages, seed=drawn, declared=annotation.declared
+        )
+        answer = ask(request)
     except RequestFailed as failure:
         return [reject(task, REQUEST_FAILED, str(failure))]
     except CannotAnswer as refusal:
@@ -92,11 +95,11 @@ def ask_questions(
     items = read_objects(answer.text)
     if not items:
         return [reject(task, "no questions in the reply", "")]
-    facts = "\n\n".join(map(_describe_trace, annotation.traces))
+    facts = "\n\n".join(map(_describe_trace, annotation.told))
     facts += f"\n\n```cuda\n{cuda}\n```" if cuda else ""
     answer = answer if answer.teacher else _named(answer, teacher)
     about = program.candidate_id if program and cuda else ""
-    known = Facts(annotation.traces, cuda)
+    known = Facts(annotation.told, cuda)
     return [_checked(task, about, facts, item, answer, known) for item in items[:count]]
 
 

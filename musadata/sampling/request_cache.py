@@ -183,7 +183,7 @@ class RequestCache:
 
     def _answer_key(self, teacher: str, request: Request) -> str:
         if self.teacher_version:
-            about = _id_of_task(request.task), _id_of_traces(request.traces)
+            about = _id_of_task(request.task), _id_of_traces(request.told)
             rest = request.kind, request.messages, request.reasoning, request.sample, request.turn, request.seed
             return content_id("answer", teacher, self.teacher_version, *about, *rest)
         # A model sees the messages alone, so no other column of a task or a trace makes it answer again.

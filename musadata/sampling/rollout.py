@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from musadata.records import Annotation, ReasoningStep, Task, Verdict
-from musadata.teacher.prompts import render_generation, render_repair
+from musadata.teacher.prompts import PromptForm, form_of, render_generation, render_repair
 from musadata.teacher.protocol import Answer, Request, RequestFailed, RequestKind
 from musadata.training_rows import ChatMessage
 
@@ -48,8 +48,17 @@ def run_rollout(
         CutShort: the request of a later turn failed.
         NotKnownYet: passed on from `ask` and `judge`.
     """
-    messages = render_generation(task, annotation.traces, _reasoning(annotation))
-    return _go_on(task, annotation, sample, range(1, turns + 1), seed, messages, [], ask, judge)
+    messages, reasoning = _first_question(task, annotation, sample)
+    return _go_on(task, annotation, sample, range(1, turns + 1), seed, messages, reasoning, [], ask, judge)
+
+
+def _first_question(
+    task: Task, annotation: Annotation, sample: int
+) -> tuple[tuple[ChatMessage, ...], tuple[ReasoningStep, ...]]:
+    """The question in the sample's form, and the analysis that it shows; no contradicted one, which would mislead."""
+    form = form_of(task.task_id, sample)
+    reasoning = annotation.reasoning if annotation.grounded and form is PromptForm.PLAN else ()
+    return render_generation(task, () if form is PromptForm.PROBLEM else annotation.told, reasoning), reasoning
 
 
 def retry_rollout(
@@ -65,17 +74,14 @@ def retry_rollout(
     question = tuple(takewhile(lambda message: message.role != "assistant", failed.request.messages))
     first = replace(failed, request=replace(failed.request, messages=question))
     more = range(2, max(2, turns) + 1)
-    return _go_on(task, annotation, sample, more, seed, repair_prompt(first), [first], ask, judge)
+    shown = failed.request.reasoning
+    return _go_on(task, annotation, sample, more, seed, repair_prompt(first), shown, [first], ask, judge)
 
 
 def repair_prompt(failed: Attempt) -> tuple[ChatMessage, ...]:
     """The request to repair an answer, from what the verifier said of it."""
     answer = ChatMessage("assistant", failed.answer.text)
     return (*failed.request.messages, answer, *render_repair(failed.verdict.feedback))
-
-
-def _reasoning(annotation: Annotation) -> tuple[ReasoningStep, ...]:
-    return annotation.reasoning if annotation.grounded else ()  # a contradicted analysis misleads
 
 
 def _go_on(
@@ -85,6 +91,7 @@ def _go_on(
     turns: Iterable[int],
     seed: int,
     messages: tuple[ChatMessage, ...],
+    reasoning: tuple[ReasoningStep, ...],
     attempts: list[Attempt],
     ask: Ask,
     judge: Judge,
@@ -96,10 +103,11 @@ def _go_on(
             task=task,
             traces=annotation.traces,
             messages=messages,
-            reasoning=_reasoning(annotation),
+            reasoning=reasoning,
             sample=sample,
             turn=turn,
             seed=request_seed(seed, task.task_id, sample, turn),
+            declared=annotation.declared,
         )
         try:
             answer = ask(request)
@@ -108,7 +116,7 @@ def _go_on(
                 raise CutShort(attempts, failure) from failure
             raise
         if answer.reasoning and turn == 1:  # as if it had been asked with the analysis that leads to it
-            question = render_generation(task, annotation.traces, answer.reasoning)
+            question = render_generation(task, annotation.told, answer.reasoning)
             request = replace(request, messages=question, reasoning=answer.reasoning)
         verdict = judge(task, annotation, answer)
         attempts.append(Attempt(request, answer, verdict))

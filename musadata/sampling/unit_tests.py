@@ -33,7 +33,7 @@ class Mutant:
 
 def ask_for_test(task: Task, annotation: Annotation, sample: int, seed: int, ask: Ask) -> Answer | Reject:
     """The teacher's reply; a reject if there is none."""
-    messages = render_unit_test(task, annotation.traces)
+    messages = render_unit_test(task, annotation.told)
     drawn = request_seed(seed, task.task_id, sample, 0)
     request = Request(RequestKind.TEST, task, annotation.traces, messages, sample=sample, seed=drawn)
     try:

@@ -45,13 +45,19 @@ class _Analysis:
 
 
 def annotate(
-    task: Task, traces: tuple[Trace, ...], teacher: str, seed: int, checking: GroundingConfig = _CHECKED_AS_BEFORE
+    task: Task,
+    traces: tuple[Trace, ...],
+    teacher: str,
+    seed: int,
+    checking: GroundingConfig = _CHECKED_AS_BEFORE,
+    declared: tuple[Trace, ...] = (),
 ) -> Conversation[Annotation | Reject]:
     """The annotation of a task, with its ungrounded claims; a reject if the teacher does not give all six steps.
 
     A teacher whose claims are contradicted is told why and asked once more. The better of its two answers is kept.
     """
-    request = Request(RequestKind.REASON, task, traces, render_reasoning(task, traces, ask_claims=True), seed=seed)
+    question = render_reasoning(task, (*declared, *traces), ask_claims=True)
+    request = Request(RequestKind.REASON, task, traces, question, seed=seed, declared=declared)
     try:
         analysis = yield from _analyse((yield request), request, checking)
     except RequestFailed as failure:
@@ -64,7 +70,7 @@ def annotate(
         analysis = yield from _correct(analysis, request, checking)
     return Annotation(
         annotation_id=content_id(
-            "annotation", task.task_id, traces, analysis.steps, analysis.answer.teacher or teacher
+            "annotation", task.task_id, request.told, analysis.steps, analysis.answer.teacher or teacher
         ),
         schema_version=SCHEMA_VERSION,
         task_id=task.task_id,
@@ -77,6 +83,7 @@ def annotate(
         checked=analysis.checked,
         claims=analysis.claims,
         schedule=analysis.answer.schedule,
+        declared=declared,
         **analysis.answer.provenance(),
         license=task.provenance.license,
     )
@@ -94,7 +101,7 @@ def _analyse(answer: Answer, request: Request, checking: GroundingConfig) -> Con
         else:
             claims = _transcribed(sentences, reply.text)
             answer = dataclasses.replace(answer, usage=_sum(answer.usage, reply.usage))
-    judged = judge_claims(claims, steps, Facts(request.traces))
+    judged = judge_claims(claims, steps, Facts(request.told))
     share = share_checked(judged, steps)
     return _Analysis(answer, steps, judged, find_reasons(judged, share, checking.least_checked), share)
 

@@ -9,7 +9,8 @@ from typing import Any
 from musadata.compiler.candidate_set import Attempt, CandidateSet, read_graph
 from musadata.compiler.capturing import CAPTURE, PRELOAD
 from musadata.compiler.emission.candidate import Candidate
-from musadata.compiler.explanation import describe, explain_repair
+from musadata.compiler.emission.schedule_plan import PLANS
+from musadata.compiler.explanation import explain_repair
 from musadata.compiler.ir.lowering_errors import Unsupported
 from musadata.config import TeacherConfig
 from musadata.records import InputSpec, Task, Trace
@@ -17,7 +18,9 @@ from musadata.rows import plain
 from musadata.sandbox import Caller, Limits, Sandbox
 from musadata.teacher.claims.steps import render_analysis
 from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
-from musadata.teacher.reasoning import write_analysis, write_reasoning
+from musadata.teacher.reasoning import write_analysis, write_plan, write_reasoning
+from musadata.teacher.reasoning.kernel_facts import sizes_in
+from musadata.teacher.reasoning.schedule_choice import expected_seconds
 from musadata.teacher.unit_tests import write_unit_test
 
 VERSION = "1"
@@ -39,6 +42,7 @@ class CompilerTeacher:
         self._config, self._seed = config, seed
         self._sandbox, self._own_sandbox = sandbox, ExitStack()
         self._opened = lru_cache(REMEMBERED_TASKS)(self._open)
+        self._ordered = lru_cache(REMEMBERED_TASKS)(self._order)
 
     def __enter__(self) -> "CompilerTeacher":
         return self
@@ -54,7 +58,7 @@ class CompilerTeacher:
         """
         if request.kind is RequestKind.REASON:
             planned = self._planned(request)
-            steps, claims = write_analysis(request.task, request.traces, planned)
+            steps, claims = write_analysis(request.task, request.told, planned)
             return Answer(render_analysis(steps, claims.items()), schedule=planned.schedule if planned else "")
         if request.kind is RequestKind.TEST:
             return Answer(f"```python\n{write_unit_test(request.task, request.traces)}```\n")
@@ -74,16 +78,28 @@ class CompilerTeacher:
     def _planned(self, request: Request) -> Candidate | None:
         """The candidate of the request's sample, without a fault; none without a lowering."""
         with suppress(Unsupported):
-            return self._candidate_set(request).candidate(request.sample)
+            return self._honest(request, request.sample)
         return None
+
+    def _honest(self, request: Request, number: int) -> Candidate:
+        """The honest candidate of this number. That of 0, which analyses plan, is expected to be the fastest."""
+        candidates = self._ordered(self._candidate_set(request), request.told[:1])
+        return candidates[number % len(candidates)]
+
+    def _order(self, candidate_set: CandidateSet, declared: tuple[Trace, ...]) -> list[Candidate]:
+        known = [candidate_set.candidate(number) for number in range(len(PLANS))]
+        candidates = list({id(candidate): candidate for candidate in known}.values())
+        seconds = {id(one): expected_seconds(one, sizes_in(one, trace)) for trace in declared for one in candidates}
+        best = min(candidates, key=lambda one: seconds.get(id(one), 0.0))
+        return [best, *(one for one in candidates if one is not best)]
 
     def _generate(self, request: Request) -> Answer:
         """A candidate. Where an analysis was given, that of another sample, the answer's own comes with it."""
         attempt = self._conversation(request)[0]
-        answer = _answer(describe(attempt.candidate), attempt)
         if not request.reasoning:
-            return answer
-        return replace(answer, reasoning=write_reasoning(request.task, request.traces, attempt.candidate))
+            return _answer(write_plan(request.task, request.told, attempt.candidate), attempt)
+        answer = _answer("", attempt)
+        return replace(answer, reasoning=write_reasoning(request.task, request.told, attempt.candidate))
 
     def _repair(self, request: Request) -> Answer:
         conversation, turn = self._conversation(request), request.turn - 1
@@ -92,7 +108,7 @@ class CompilerTeacher:
             attempt, before = conversation[turn], conversation[turn - 1]
             text = explain_repair(feedback, before.faults[0], before.candidate, attempt.candidate)
         else:  # the honest answer was not accepted either: another schedule may be
-            honest = self._candidate_set(request).candidate(request.sample + turn)
+            honest = self._honest(request, request.sample + turn)
             attempt = Attempt(honest)
             text = explain_repair(feedback, None, honest, honest)
         return _answer(text, attempt)
@@ -104,7 +120,7 @@ class CompilerTeacher:
         if request.sample % self._config.samples >= honest:
             with suppress(Unsupported):
                 return candidate_set.faulty(request.sample)
-        candidate = candidate_set.candidate(request.sample)
+        candidate = self._honest(request, request.sample)
         return [Attempt(candidate)]
 
     def _candidate_set(self, request: Request) -> CandidateSet:
@@ -146,4 +162,5 @@ class CompilerTeacher:
 
 def _answer(text: str, attempt: Attempt) -> Answer:
     fault = "+".join(kind.name for kind in attempt.faults)
-    return Answer(f"{text}\n\n```python\n{attempt.source}```\n", attempt.candidate.schedule, fault)
+    program = f"```python\n{attempt.source}```\n"
+    return Answer(f"{text}\n\n{program}" if text else program, attempt.candidate.schedule, fault)

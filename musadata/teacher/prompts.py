@@ -1,22 +1,38 @@
 """What teachers and models are asked, rendered from versioned text templates. The same facts give the same text."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from string import Template
+from zlib import crc32
 
 from musadata.records import InputSpec, ReasoningStep, Task, TensorFact, Trace
 from musadata.teacher.claims.steps import STEPS, heading, render_steps
+from musadata.tracing.roofline import H100, time_text, unit_of
 from musadata.training_rows import ChatMessage
 
 TEMPLATES_VERSION = "v1"
 
-# Rows of the table of tensors per set of shapes; a recurrent module has thousands of intermediates.
+# Rows of the table of tensors; a recurrent module has thousands of intermediates.
 _MOST_ROWS = 48
-_MOST_OPERATORS = 80
-_TRACES_IN_FULL = 2
 _MOST_CLAIMS = 40  # that a correction names
+
+
+class PromptForm(StrEnum):
+    """How much of what is known a request for a program shows."""
+
+    PROBLEM = "problem"  # the module alone, as benchmarks give it
+    FACTS = "facts"  # with the facts of its trace
+    PLAN = "plan"  # with an analysis, too
+
+
+def form_of(task_id: str, sample: int) -> PromptForm:
+    """The form of a sample's prompt: the samples of a task take turns, so that a third of all prompts have each."""
+    forms = tuple(PromptForm)
+    return forms[(crc32(task_id.encode()) + sample) % len(forms)]
 
 
 def render_reasoning(task: Task, traces: Sequence[Trace], *, ask_claims: bool = False) -> tuple[ChatMessage, ...]:
@@ -27,11 +43,30 @@ def render_reasoning(task: Task, traces: Sequence[Trace], *, ask_claims: bool = 
 
 
 def render_generation(
-    task: Task, traces: Sequence[Trace], reasoning: Sequence[ReasoningStep] = ()
+    task: Task, traces: Sequence[Trace] = (), reasoning: Sequence[ReasoningStep] = ()
 ) -> tuple[ChatMessage, ...]:
-    """The request for a candidate; the analysis is part of it where there is one."""
+    """The request for a candidate; facts and analysis are part of it where they are given."""
+    facts = f"\n\n## Facts\n\n{_render_facts(traces)}" if traces else ""
     analysis = _fill("analysis", steps=render_steps(reasoning)) if reasoning else ""
-    return _render_question("generation", task, traces, analysis=analysis)
+    question = _fill(
+        "generation",
+        reference=task.reference.strip(),
+        fence=_fence(task.reference),
+        facts=facts,
+        analysis=analysis,
+        device=_render_device(),
+        example=_load("example", "txt").template,
+        explain="" if reasoning else "; say before it what decides its design",
+    )
+    return ChatMessage("system", _fill("system")), ChatMessage("user", question)
+
+
+def _render_device() -> str:
+    plain = {name: f"{getattr(H100, name):,}" for name in ("multiprocessors", "threads", "registers")}
+    sizes = {"shared": H100.shared >> 10, "block_shared": H100.block_shared >> 10, "cache": H100.cache >> 20}
+    rates = {"bandwidth": H100.bytes_per_second, "fp32": H100.fp32, "tensor": H100.tensor}
+    told = plain | {name: f"{rate / 1e12:g}" for name, rate in rates.items()}
+    return _fill("device", name=H100.name, **told, **{name: str(size) for name, size in sizes.items()})
 
 
 def render_unit_test(task: Task, traces: Sequence[Trace]) -> tuple[ChatMessage, ...]:
@@ -77,10 +112,7 @@ def _render_reading(
         template,
         reference=task.reference.strip(),
         fence=_fence(task.reference),
-        calls="\n".join(
-            f"- shapes {number}: {', '.join(map(_describe_input, trace.inputs)) or 'no arguments'}"
-            for number, trace in enumerate(traces, 1)
-        ),
+        calls="\n".join(f"- {', '.join(map(_describe_input, trace.inputs)) or 'no arguments'}" for trace in traces),
         program=program.strip("\n"),
         program_fence=_fence(program),
         **more,
@@ -93,8 +125,7 @@ def _render_question(template: str, task: Task, traces: Sequence[Trace], **more:
         template,
         reference=task.reference.strip(),
         fence=_fence(task.reference),
-        sets=str(len(traces)),
-        facts="\n\n".join(_render_traces(traces)),
+        facts=_render_facts(traces),
         **more,
     )
     return ChatMessage("system", _fill("system")), ChatMessage("user", question)
@@ -166,38 +197,44 @@ def _fence(source: str) -> str:
     return "`" * max(3, longest + 1)
 
 
-def _render_traces(traces: Sequence[Trace]) -> Iterator[str]:
-    """Whole, but for those after the second that say nothing new: the same operators on other shapes."""
-    for number, trace in enumerate(traces, 1):
-        if number <= _TRACES_IN_FULL or trace.operators != traces[0].operators:
-            yield _render_trace(number, trace)
-        else:
-            arguments = ", ".join(_describe_input(spec) for spec in trace.inputs)
-            yield f"### Shapes {number}\n\n`forward` is called with {arguments}. The operators are the same."
-
-
 def lists_all(traces: Sequence[Trace]) -> bool:
     """Whether prompts list every tensor of the traces."""
-    whole = [trace for trace in traces[:_TRACES_IN_FULL] if len(trace.tensors) <= _MOST_ROWS]
-    listed = {fact.name for trace in whole for fact in trace.tensors}
+    listed = {fact.name for trace in traces[:1] if len(trace.tensors) <= _MOST_ROWS for fact in trace.tensors}
     return all(fact.name in listed for trace in traces for fact in trace.tensors)
 
 
-def _render_trace(number: int, trace: Trace) -> str:
-    operators = [f"`{operator}`" for operator in trace.operators]
-    if len(operators) > _MOST_OPERATORS:
-        operators = [*operators[:_MOST_OPERATORS], f"and {len(operators) - _MOST_OPERATORS} more"]
+def _render_facts(traces: Sequence[Trace]) -> str:
+    """The facts of the first trace, and the inputs of the others."""
+    trace, unit = traces[0], unit_of(traces[0].tensors)
+    seconds = trace.bytes / H100.bytes_per_second, trace.flops / H100.rate(unit)
     return _fill(
         "facts",
-        number=str(number),
         arguments=", ".join(_describe_input(spec) for spec in trace.inputs),
         rows=_render_rows(trace.tensors),
-        operators=", ".join(operators),
+        operators="" if lists_all(traces) else f"Aten operators: {_render_operators(trace.operators)}.\n",
         flops=str(trace.flops),
         bytes=str(trace.bytes),
         intensity=f"{trace.intensity:.4g}",
+        device=H100.name,
+        moving=time_text(seconds[0]),
+        computing=time_text(seconds[1]),
+        unit=unit,
         bound={"memory": "memory traffic", "compute": "arithmetic"}[trace.bound.value],
+        others="\n".join(_render_other(number, other, trace) for number, other in enumerate(traces[1:], 2)),
     )
+
+
+def _render_operators(operators: Sequence[str]) -> str:
+    """Each operator once, with how often it is dispatched."""
+    counts = Counter(operators)
+    return ", ".join(f"`{name}`{f' {times} times' if times > 1 else ''}" for name, times in counts.items())
+
+
+def _render_other(number: int, trace: Trace, first: Trace) -> str:
+    """The inputs of another size, and its operators where they are other ones."""
+    inputs = ", ".join(_describe_input(spec) for spec in trace.inputs)
+    same = trace.operators == first.operators
+    return f"- Set {number}: {inputs}{'' if same else f', with other operators: {_render_operators(trace.operators)}'}"
 
 
 def _describe_input(spec: InputSpec) -> str:
@@ -247,6 +284,6 @@ def _fill(template: str, **values: str) -> str:
 
 
 @cache
-def _load(template: str) -> Template:
-    path = Path(__file__).parent / "templates" / TEMPLATES_VERSION / f"{template}.md"
+def _load(template: str, ending: str = "md") -> Template:
+    path = Path(__file__).parent / "templates" / TEMPLATES_VERSION / f"{template}.{ending}"
     return Template(path.read_text(encoding="utf-8").rstrip("\n"))

@@ -30,7 +30,8 @@ class Request:
     Attributes:
         kind: what is asked for.
         task: the task that it is about.
-        traces: the facts about the task, one trace per set of input shapes.
+        traces: the facts about the task, one trace per proof size.
+        declared: the trace at the declared size, where that is none of them.
         messages: the conversation so far, ending with the question; all that a language model sees.
         reasoning: the six steps, where they have been written already.
         sample: which of several answers to the same question, from 0.
@@ -46,6 +47,12 @@ class Request:
     sample: int = 0
     turn: int = 1
     seed: int = 0
+    declared: tuple[Trace, ...] = ()
+
+    @property
+    def told(self) -> tuple[Trace, ...]:
+        """As `Annotation.told`."""
+        return (*self.declared, *self.traces)
 
     @cached_property
     def messages_json(self) -> str:

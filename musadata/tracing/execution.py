@@ -22,7 +22,7 @@ from musadata.tracing.shape_sets import (
     vary_shapes,
     vary_what_grows,
 )
-from musadata.tracing.trace_recording import Untraceable, check_values_matter, record
+from musadata.tracing.trace_recording import Untraceable, check_values_matter, record, record_without_memory
 
 # Elements of all tensors of a trace that are allowed however small the task's own trace is.
 _ALWAYS_SMALL = 1 << 16
@@ -39,7 +39,8 @@ def trace_reference(
     and one has many elements where few results are made of them.
 
     Returns:
-        `{"traces": [...]}`, or `{"reason": ..., "detail": ...}` if the reference cannot be traced that often.
+        `{"traces": [...], "declared": [...]}`, the latter with the trace at the measure size, if it has one; or
+        `{"reason": ..., "detail": ...}` if the reference cannot be traced that often.
     """
     reference = load_reference(source)
     own_specs, large = (tuple(restore(InputSpec, spec) for spec in specs) for specs in (inputs, measure))
@@ -58,7 +59,18 @@ def trace_reference(
         return {"reason": error.reason, "detail": error.detail}
     if not any(has_uneven_size(trace.inputs) for trace in traces):
         return {"reason": "only_powers_of_two", "detail": "no accepted set of shapes has another size"}
-    return {"traces": [dataclasses.asdict(trace) for trace in traces]}
+    declared = _trace_declared(reference, large, seed, own)
+    return {name: list(map(dataclasses.asdict, made)) for name, made in (("traces", traces), ("declared", declared))}
+
+
+def _trace_declared(reference: ModuleType, measure: Specs, seed: int, own: Trace) -> list[Trace]:
+    """The trace at the measure size; none where that has to be run with values to be known."""
+    if not measure:
+        return []
+    try:
+        return [record_without_memory(reference, measure, seed, own)]
+    except Exception:  # a reference may raise anything; texts are about its proof size then
+        return []
 
 
 def _check_all_is_seen(trace: Trace) -> None:

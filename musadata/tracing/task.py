@@ -1,6 +1,7 @@
 """Tracing a task: the parent's side of what runs in the sandbox."""
 
 import hashlib
+from dataclasses import dataclass
 
 from musadata.config import TracingConfig
 from musadata.records import SCHEMA_VERSION, Reject, Task, Trace
@@ -11,8 +12,20 @@ from musadata.sandbox import Limits, Outcome, Sandbox
 PRELOAD = ("torch", "musadata.tracing.execution")
 
 
-def trace_task(task: Task, config: TracingConfig, sandbox: Sandbox, seed: int) -> tuple[Trace, ...] | Reject:
-    """Facts about a task on `config.shape_sets` sets of input shapes, its own first.
+@dataclass(frozen=True)
+class Traced:
+    """The traces of a task on its proof sizes, and at its declared size, as in `Annotation`."""
+
+    traces: tuple[Trace, ...]
+    declared: tuple[Trace, ...] = ()
+
+    @property
+    def told(self) -> tuple[Trace, ...]:
+        return (*self.declared, *self.traces)
+
+
+def trace_task(task: Task, config: TracingConfig, sandbox: Sandbox, seed: int) -> Traced | Reject:
+    """Facts about a task on `config.shape_sets` sets of input shapes, its own first, and at its declared size.
 
     Some set has a size that is not a power of two. A reject says why there are not so many sets: the reference fails,
     or nothing about its shapes can vary.
@@ -30,7 +43,7 @@ def trace_task(task: Task, config: TracingConfig, sandbox: Sandbox, seed: int) -
         return _reject(task, f"trace_{outcome.status}", _describe(outcome))
     if "reason" in outcome.value:
         return _reject(task, outcome.value["reason"], outcome.value["detail"])
-    return tuple(restore(Trace, trace) for trace in outcome.value["traces"])
+    return restore(Traced, outcome.value)
 
 
 def _describe(outcome: Outcome) -> str:

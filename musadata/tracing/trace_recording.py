@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import count
 from types import ModuleType
@@ -14,9 +14,10 @@ from musadata.errors import Rejection
 from musadata.records import InputSpec, TensorFact, Trace
 from musadata.tasks.operator_recording import OperatorCall, OperatorRecorder, tensors_in
 from musadata.tasks.reference_loading import build_model
+from musadata.tasks.sizing.fake_execution import shapes_only
 from musadata.tracing.cost import operator_flops
-from musadata.tracing.inputs import draw
-from musadata.tracing.roofline import classify, traffic
+from musadata.tracing.inputs import draw, parse_literal
+from musadata.tracing.roofline import classify, traffic, unit_of
 
 _PLUMBING = frozenset({"layout", "device", "pin_memory", "memory_format", "generator", "non_blocking", "requires_grad"})
 
@@ -89,27 +90,63 @@ def record(reference: ModuleType, specs: Sequence[InputSpec], seed: int, values:
     """
     model = build_model(reference, seed)
     values = list(draw(specs, seed) if values is None else values)
+    with torch.no_grad(), _plain_dispatch():
+        trace, outputs = _run(model, specs, values)
+    _check_outputs(outputs)
+    return trace
+
+
+def record_without_memory(reference: ModuleType, specs: Sequence[InputSpec], seed: int, own: Trace) -> Trace:
+    """The facts of one run on inputs of any size, which hold no values. `own`: those of a run with values.
+
+    Tensors on the meta device are tried first. Where these meet others, or PyTorch has other operators for them, fake
+    ones follow, which are ten times as slow.
+
+    Raises:
+        Unscalable: what it does depends on values.
+        Exception: whatever the reference raises.
+    """
+    with suppress(Exception):
+        trace = _record_unfilled(build_model(reference, seed).to("meta"), specs, with_devices=False)
+        if trace.operators == own.operators:
+            return trace
+    return _record_unfilled(build_model(reference, seed), specs, with_devices=True)
+
+
+def _record_unfilled(model: torch.nn.Module, specs: Sequence[InputSpec], *, with_devices: bool) -> Trace:
+    with shapes_only(with_devices):
+        return _run(model, specs, [_unfilled(spec) for spec in specs])[0]
+
+
+def _unfilled(spec: InputSpec) -> Any:
+    if spec.kind == "literal":
+        return parse_literal(spec.literal)
+    return torch.empty(spec.shape, dtype=getattr(torch, spec.dtype))
+
+
+def _run(model: torch.nn.Module, specs: Sequence[InputSpec], values: Sequence[Any]) -> tuple[Trace, list[torch.Tensor]]:
+    """The facts of a run, and its outputs."""
     recorder = TraceRecorder(_named_tensors(model, specs, values))
     before = {name: _fact(name, role, tensor) for name, (role, tensor) in recorder.before.items()}
-    with torch.no_grad(), _plain_dispatch(), recorder:
+    with recorder:
         result = model(*values)
     for name, (role, tensor) in recorder.before.items():
         before.setdefault(name, _fact(name, role, tensor))
     outputs = tensors_in(result)
-    _check_outputs(outputs)
     facts = [fact for fact in before.values() if fact.role == "input" or fact.name in recorder.read]
     facts += _with_outputs(recorder, outputs)
     moved = traffic(facts)
-    intensity, bound = classify(recorder.flops, moved)
-    return Trace(
+    intensity, bound = classify(recorder.flops, moved, unit_of(facts))
+    trace = Trace(
         inputs=tuple(specs),
         tensors=tuple(facts),
-        operators=tuple(recorder.operators),
+        operators=tuple(name for name in recorder.operators if not name.startswith("prim.")),  # asked of fakes
         flops=recorder.flops,
         bytes=moved,
         intensity=round(intensity, 4),
         bound=bound,
     )
+    return trace, outputs
 
 
 def check_values_matter(reference: ModuleType, specs: Sequence[InputSpec], seed: int) -> None:

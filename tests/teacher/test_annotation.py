@@ -8,7 +8,7 @@ from musadata.records import Annotation, Reject, Usage
 from musadata.sampling.conversing import hold
 from musadata.teacher.annotation import annotate
 from musadata.teacher.claims.steps import render_analysis
-from musadata.teacher.prompts import STEPS, render_generation
+from musadata.teacher.prompts import STEPS, PromptForm, form_of, render_generation
 from musadata.teacher.protocol import Answer, CannotAnswer, RequestFailed
 from musadata.teacher.reasoning import write_analysis
 from tests.tracing.examples import example, traces_of
@@ -74,8 +74,9 @@ def test_a_flagged_analysis_is_in_no_generation_prompt():
         asked.append(request)
         return Answer("```python\npass\n```")
 
+    planned = next(sample for sample in range(3) if form_of(TASK.task_id, sample) is PromptForm.PLAN)
     for annotation in (row, dataclasses.replace(row, grounded=True)):
-        run_rollout(TASK, annotation, 0, 1, 7, ask, lambda task, annotation, answer: VERDICT)
+        run_rollout(TASK, annotation, planned, 1, 7, ask, lambda task, annotation, answer: VERDICT)
     flagged, grounded = ("\n".join(message.content for message in request.messages) for request in asked)
     assert "(8, 34)" not in flagged and "(8, 34)" in grounded
     assert asked[0].messages == render_generation(TASK, TRACES, ())

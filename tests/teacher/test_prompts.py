@@ -3,23 +3,32 @@ import dataclasses
 import pytest
 
 from musadata.records import ReasoningStep
-from musadata.teacher.prompts import STEPS, heading, render_generation, render_reasoning, render_repair
+from musadata.teacher.prompts import (
+    STEPS,
+    PromptForm,
+    form_of,
+    heading,
+    render_generation,
+    render_reasoning,
+    render_repair,
+)
 from tests.tracing.examples import NAMES, example, traces_of
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_prompt_carries_shape_stride_and_dtype_of_every_tensor_on_every_set_of_shapes(name):
-    traces = traces_of(name)
+def test_the_prompt_carries_every_tensor_at_the_first_size_and_the_inputs_at_the_others(name):
+    first, *others = traces = traces_of(name)
     for messages in (render_reasoning(example(name), traces), render_generation(example(name), traces)):
         text = messages[-1].content
-        for trace in traces:
-            shown = [fact for fact in trace.tensors if fact.role != "intermediate" or len(trace.tensors) < 48]
-            for fact in shown:
-                assert (
-                    f"| `{fact.name}` | {fact.role} | {_tuple(fact.shape)} | {_tuple(fact.stride)} | {fact.dtype} |"
-                    in text
-                )
-            assert f"Work: {trace.flops} FLOPs. Least traffic: {trace.bytes} bytes" in text
+        shown = [fact for fact in first.tensors if fact.role != "intermediate" or len(first.tensors) < 48]
+        for fact in shown:
+            assert (
+                f"| `{fact.name}` | {fact.role} | {_tuple(fact.shape)} | {_tuple(fact.stride)} | {fact.dtype} |" in text
+            )
+        assert f"Work: {first.flops} FLOPs. Least traffic: {first.bytes} bytes" in text
+        for number, trace in enumerate(others, 2):
+            line = next(line for line in text.splitlines() if line.startswith(f"- Set {number}: "))
+            assert all(f"{spec.dtype} {spec.shape}" in line for spec in trace.inputs if spec.kind != "literal")
         assert example(name).reference.strip() in text
 
 
@@ -42,6 +51,18 @@ def test_the_roles_are_system_then_user():
 def test_the_reasoning_request_names_the_six_headings():
     text = render_reasoning(example("relu"), traces_of("relu"))[-1].content
     assert all(heading(step) in text for step in STEPS)
+
+
+def test_samples_of_a_task_take_the_three_forms_in_turn():
+    for task in ("task-1", "task-2"):
+        assert {form_of(task, sample) for sample in range(3)} == set(PromptForm)
+
+
+@pytest.mark.parametrize("traces", [(), traces_of("relu")])
+def test_every_form_names_the_device_the_accuracy_the_baseline_and_shows_an_answer(traces):
+    text = render_generation(example("relu"), traces)[-1].content
+    assert all(part in text for part in ("132 multiprocessors", "float64", "eager PyTorch", "class ModelNew"))
+    assert ("## Facts" in text) == bool(traces)
 
 
 def test_the_analysis_is_part_of_the_request_only_where_there_is_one():

@@ -3,7 +3,7 @@ import torch
 
 from musadata.records import Bound
 from musadata.tracing.cost import operator_flops
-from musadata.tracing.roofline import BALANCE, classify, tensor_bytes, traffic
+from musadata.tracing.roofline import H100, Unit, classify, tensor_bytes, traffic
 from tests.tracing.examples import traces_of
 
 aten = torch.ops.aten
@@ -50,6 +50,8 @@ def test_traffic_is_inputs_parameters_and_outputs_once():
 
 
 def test_the_roofline_decides_what_bounds_a_task():
-    assert classify(int(BALANCE * 100), 100) == (BALANCE, Bound.MEMORY)
-    assert classify(int(BALANCE * 100) + 100, 100)[1] is Bound.COMPUTE
+    for unit in Unit:
+        ridge = int(H100.balance(unit) * 100)
+        assert classify(ridge, 100, unit) == (ridge / 100, Bound.MEMORY)
+        assert classify(ridge + 100, 100, unit)[1] is Bound.COMPUTE
     assert classify(5, 0) == (0.0, Bound.MEMORY)

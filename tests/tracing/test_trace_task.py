@@ -7,7 +7,7 @@ from musadata.records import InputSpec, Reject, Trace
 from musadata.sandbox import Sandbox
 from musadata.tracing.execution import trace_reference
 from musadata.tracing.shape_sets import elements, has_uneven_size
-from musadata.tracing.task import PRELOAD, trace_task
+from musadata.tracing.task import PRELOAD, Traced, trace_task
 from tests.tracing.examples import NAMES, example, task_of, traces_of
 
 
@@ -35,8 +35,9 @@ def test_every_example_is_traced_on_two_different_sets_of_shapes_one_of_them_une
 
 
 def test_facts_are_those_of_the_run(sandbox):
-    traces = trace_task(example("gelu_chain"), TracingConfig(), sandbox, 5)
-    assert isinstance(traces, tuple)
+    found = trace_task(example("gelu_chain"), TracingConfig(), sandbox, 5)
+    assert isinstance(found, Traced)
+    traces = found.traces
     facts = {fact.name: fact for fact in traces[0].tensors}
     assert [(f.name, f.role, f.shape, f.stride, f.dtype) for f in traces[0].tensors] == [
         ("x", "input", (8, 33), (33, 1), "float32"),
@@ -48,6 +49,17 @@ def test_facts_are_those_of_the_run(sandbox):
     assert facts["mul"].operands == ("gelu",) and facts["mul"].arguments == "other=2"
     assert traces[0].operators == ("aten.gelu.default", "aten.mul.Tensor", "aten.add.Tensor")
     assert (traces[0].flops, traces[0].bytes) == (3 * 264, 4 * (264 + 33 + 264))
+
+
+def test_the_declared_size_is_traced_without_memory_and_comes_first(sandbox):
+    """A tensor of 64 GB, on no machine of ours; its work grows with it, and so does what bounds it."""
+    task = example("linear")
+    large = dataclasses.replace(task.inputs[0], shape=(1 << 28, 64))
+    found = trace_task(dataclasses.replace(task, measure=(large,)), TracingConfig(), sandbox, 5)
+    assert isinstance(found, Traced)
+    first, own, *_ = found.told
+    assert first.inputs == (large,) and own.inputs == task.inputs and first.operators == own.operators
+    assert first.flops == own.flops * (1 << 28) // 16 and first.tensors[-1].shape == (1 << 28, 32)
 
 
 def test_the_sandbox_finds_the_same_facts_every_time_whatever_the_seed_draws(sandbox):
@@ -99,8 +111,10 @@ def test_work_in_place_makes_a_tensor_of_its_own_in_the_trace():
 
 def test_a_repeated_operand_is_stated_twice(sandbox):
     source = example("relu").reference.replace("torch.relu(x)", "x * x")
-    traces = trace_task(task_of(source, InputSpec("x", "normal", "float32", (4, 6))), TracingConfig(), sandbox, 0)
-    assert isinstance(traces, tuple) and traces[0].tensors[-1].operands == ("x", "x")
+    found = trace_task(task_of(source, InputSpec("x", "normal", "float32", (4, 6))), TracingConfig(), sandbox, 0)
+    assert isinstance(found, Traced)
+    traces = found.traces
+    assert traces[0].tensors[-1].operands == ("x", "x")
 
 
 def test_operators_do_not_depend_on_what_the_machine_has_fused():
@@ -111,8 +125,9 @@ def test_operators_do_not_depend_on_what_the_machine_has_fused():
 
 @pytest.mark.parametrize("count", [3, 4])
 def test_more_sets_of_shapes_are_all_different(sandbox, count):
-    traces = trace_task(example("linear"), TracingConfig(shape_sets=count), sandbox, 5)
-    assert isinstance(traces, tuple)
+    found = trace_task(example("linear"), TracingConfig(shape_sets=count), sandbox, 5)
+    assert isinstance(found, Traced)
+    traces = found.traces
     assert len({trace.inputs for trace in traces}) == count
 
 
@@ -130,8 +145,10 @@ def test_literal_arguments_stay_as_they_are(sandbox):
         .replace("torch.relu(x)", "x.reshape(-1, n).sum(1)")
     )
     inputs = InputSpec("x", "normal", "float32", (8, 16)), InputSpec("n", "literal", "", (), literal="4")
-    traces = trace_task(task_of(source, *inputs), TracingConfig(), sandbox, 5)
-    assert isinstance(traces, tuple) and traces[1].inputs[1] == inputs[1]
+    found = trace_task(task_of(source, *inputs), TracingConfig(), sandbox, 5)
+    assert isinstance(found, Traced)
+    traces = found.traces
+    assert traces[1].inputs[1] == inputs[1]
 
 
 @pytest.mark.parametrize(
@@ -180,10 +197,12 @@ def test_tracing_does_not_load_the_compiler_of_torch(sandbox):
     """`torch._dynamo` would be imported by a dispatch mode and cost three seconds in every call."""
     source = example("relu").reference.replace(
         "return torch.relu(x)",
-        "import sys; assert 'torch._dynamo' not in sys.modules; return torch.relu(x) + torch.relu(x)",
+        "import sys; assert 'torch._dynamo.eval_frame' not in sys.modules; return torch.relu(x) + torch.relu(x)",
     )
     task = task_of(source, InputSpec("x", "normal", "float32", (4, 4)))
-    assert isinstance(trace_task(task, TracingConfig(), sandbox, 5), tuple)
+    measured = dataclasses.replace(task, measure=(dataclasses.replace(task.inputs[0], shape=(64, 64)),))
+    found = trace_task(measured, TracingConfig(), sandbox, 5)
+    assert isinstance(found, Traced) and found.declared
 
 
 def test_a_trace_is_made_of_plain_values():
@@ -194,8 +213,10 @@ def test_sizes_that_are_large_at_the_measure_size_get_long_in_sets_of_their_own(
     small = example("gelu_chain")
     measure = tuple(dataclasses.replace(spec, shape=tuple(64 * size for size in spec.shape)) for spec in small.inputs)
     task = dataclasses.replace(small, measure=measure)
-    traces = trace_task(task, TracingConfig(), sandbox, 5)
-    assert traces[:2] == trace_task(small, TracingConfig(), sandbox, 5)
+    found, alone = (trace_task(one, TracingConfig(), sandbox, 5) for one in (task, small))
+    assert isinstance(found, Traced) and isinstance(alone, Traced)
+    traces = found.traces
+    assert traces[:2] == alone.traces
     longest = [max(max(spec.shape) for spec in trace.inputs) for trace in traces]
     assert longest[2:] and min(longest[2:]) > max(longest[:2])
     assert all(trace.operators == traces[0].operators for trace in traces)

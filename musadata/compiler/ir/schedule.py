@@ -221,4 +221,3 @@ def _read_step(line: str) -> Step:
 
 _TABLE = yaml.safe_load(Path(__file__).with_name("schedules.yaml").read_text(encoding="utf-8"))
 LABELS: Mapping[tuple[Step, ...], str] = {Schedule.read(row["steps"]).steps: row["label"] for row in _TABLE}
-WORDS: Mapping[tuple[Step, ...], str] = {Schedule.read(row["steps"]).steps: row["words"] for row in _TABLE}

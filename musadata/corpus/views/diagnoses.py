@@ -45,7 +45,7 @@ def _row(task: Task, annotation: Annotation, chain: Sequence[Step]) -> SftRow:
             {"fault": one.fault, "lines": lines_at_fault(one.candidate.source, one.mended.source)} for one in others
         ],
     }
-    question = render_diagnosis(task, annotation.traces, candidate.source, candidate.feedback)
+    question = render_diagnosis(task, annotation.told, candidate.source, candidate.feedback)
     answer = " ".join(filter(None, [name_fault(step), _place_report(step), *_mend(step)]))
     for other in others:
         hidden = [choose("hidden", other.candidate.candidate_id), name_fault(other), *_mend(other)]

@@ -28,5 +28,5 @@ def unit_test_row(task: Task, annotation: Annotation, test: UnitTest) -> SftRow:
         "fails": [{**plain(mutant), "source": ""} for mutant in test.mutants],
         "caught_share": test.caught_share,
     }
-    prompt, answer = render_unit_test(task, annotation.traces), f"```python\n{test.source.rstrip()}\n```"
+    prompt, answer = render_unit_test(task, annotation.told), f"```python\n{test.source.rstrip()}\n```"
     return make_sft(task, UNIT_TEST, prompt, answer, test.teacher, evidence=json.dumps(evidence))

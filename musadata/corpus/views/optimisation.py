@@ -34,7 +34,7 @@ def optimisation_rows(
     if long < LEAST_GAIN * quick or not is_faster(fast.candidate, slow.candidate):
         return []
     measured = describe_times(slow.candidate)
-    question = render_optimisation(task, annotation.traces, slow.candidate.source, measured)
+    question = render_optimisation(task, annotation.told, slow.candidate.source, measured)
     evidence = {
         "slow_id": slow.candidate.candidate_id,
         "gain": round(long / quick, 3),

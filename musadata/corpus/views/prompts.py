@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from musadata.records import SCHEMA_VERSION, Annotation, Candidate, InputSpec, Task, Trace, Trajectory
 from musadata.rows import content_id, plain, restore
 from musadata.sampling.pass_rate import measure_pass_rate
-from musadata.teacher.prompts import render_generation
+from musadata.teacher.prompts import PromptForm, form_of, render_generation
 from musadata.tokens import count_columns
 from musadata.training_rows import ExtraInfo, RewardModel, RlRow
 
@@ -20,14 +20,17 @@ def rl_rows(
 ) -> list[RlRow]:
     """One prompt per annotated task, solved or not, with all that the verifier needs to score an answer.
 
-    The analysis is left out: the model that is trained has no teacher to write it.
+    Two of three have the facts. The analysis is left out: the model that is trained has no teacher to write it.
     """
-    return [rl_row(task, annotation.traces, candidates)]
+    return [rl_row(task, annotation.traces, candidates, annotation.declared)]
 
 
-def rl_row(task: Task, traces: Sequence[Trace], candidates: Sequence[Candidate] = ()) -> RlRow:
+def rl_row(
+    task: Task, traces: Sequence[Trace], candidates: Sequence[Candidate] = (), declared: Sequence[Trace] = ()
+) -> RlRow:
     """The prompt of any task, with what was measured of its difficulty."""
-    prompt, rate = render_generation(task, traces), measure_pass_rate(candidates)
+    facts = () if form_of(task.task_id, 0) is PromptForm.PROBLEM else (*declared, *traces)
+    prompt, rate = render_generation(task, facts), measure_pass_rate(candidates)
     return RlRow(
         rl_id=content_id("rl", task.task_id, prompt),
         schema_version=SCHEMA_VERSION,

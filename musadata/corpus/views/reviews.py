@@ -51,7 +51,7 @@ def _row(task: Task, annotation: Annotation, candidate: Candidate, other: Candid
         "lines": [] if candidate.accepted else lines_at_fault(candidate.source, other.source),
         "compared_with": other.candidate_id,
     }
-    question = render_review(task, annotation.traces, candidate.source)
+    question = render_review(task, annotation.told, candidate.source)
     return make_sft(task, FAMILY, question, answer, REVIEWER, candidate, json.dumps(evidence))
 
 

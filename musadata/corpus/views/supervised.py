@@ -32,12 +32,12 @@ def answer_rows(
     rows = []
     teaches = annotation.grounded and not names_beyond(task, annotation)
     if teaches:
-        question = render_reasoning(task, annotation.traces)
+        question = render_reasoning(task, annotation.told)
         rows.append(make_sft(task, REASONING, question, render_steps(annotation.reasoning), annotation.teacher))
     if generation := _choose_generation(annotation, conversations):
         rows.append(_from_answer(task, "generation", generation))
     for one in _choose_reasoned(annotation, conversations) if teaches else ():
-        question = render_generation(task, annotation.traces)
+        question = render_generation(task, annotation.told)
         completion = f"{render_steps(annotation.reasoning)}\n\n{one.text}"
         rows.append(make_sft(task, "reasoned", question, completion, one.candidate.teacher, one.candidate))
     repaired = [answers[-1] for answers in conversations if answers[-1].is_target and not answers[-1].is_first]
@@ -63,13 +63,13 @@ def _choose_generation(annotation: Annotation, conversations: Sequence[Sequence[
 def names_beyond(task: Task, annotation: Annotation) -> list[str]:
     """Tensors that the six steps name and the prompt leaves out, as it does where there are many: nobody who has only
     the prompt could write these steps."""
-    if lists_all(annotation.traces):
+    if lists_all(annotation.told):
         return []
     named = set(_NAME.findall(render_steps(annotation.reasoning)))
-    made = {fact.name for trace in annotation.traces for fact in trace.tensors}
+    made = {fact.name for trace in annotation.told for fact in trace.tensors}
     if not named & made:
         return []
-    shown = set(_WORD.findall(render_reasoning(task, annotation.traces)[-1].content))
+    shown = set(_WORD.findall(render_reasoning(task, annotation.told)[-1].content))
     return sorted((named & made) - shown)
 
 

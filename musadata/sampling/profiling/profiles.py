@@ -34,6 +34,10 @@ _ORIGINS = {
 CountAccesses = Callable[[Task, str, Mapping[str, int], int], CountedCall]
 
 
+# Of launches that are over before anything limits them: a diagnosis would be about the size that was counted at.
+_UNDECIDED = ("small", "waiting")
+
+
 @dataclass(frozen=True)
 class Profile:
     """A question about one launch of a candidate, and its answer. `kind`: of the problem that limits it; `evidence`:
@@ -75,6 +79,8 @@ def profile_task(
 def make_profile(task: Task, candidate: Candidate, counters: Counters, code: KernelCode) -> Profile | Reject:
     """Question and answer about one launch; a reject if a figure of the answer is not borne out."""
     kind, text = write_diagnosis(counters, code, _random(task.task_id, candidate.candidate_id))
+    if kind in _UNDECIDED:
+        return reject(task, "too small to limit anything", f"{counters.blocks} blocks")
     wrong = check_diagnosis(text, counters)
     if wrong:
         return reject(task, "contradicts the counters", wrong[0])

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 Shape = tuple[int, ...]
 Range = tuple[float, float]
 ANY: Range = (-math.inf, math.inf)
-TYPED = re.compile(r"\b(?:torch\.randn?|nn\.(?:Linear|RMSNorm|LayerNorm))\(")  # what `dtype` is given to
+TYPED = re.compile(  # what `dtype` is given to
+    r"\b(?:torch\.randn?|nn\.(?:Linear|(?:RMS|Layer|Group|Batch|Instance)Norm(?:\dd)?|Conv(?:Transpose)?\dd|Embedding|(?:RNN|LSTM|GRU)(?:Cell)?))\("
+)
 LINE = 100  # a list longer than this is written over several lines
 
 
@@ -113,7 +115,7 @@ class Builder:
         *before, last = self.lines
         lines = [*before, f"return {last.removeprefix('x = ')}"]  # the last assignment is returned
         text = "\n".join(f"        {line}" for line in lines)
-        layers = "\n".join(f"        self.{name} = {_typed(value, self.dtype)}" for name, value in self.layers)
+        layers = "\n".join(_assigned(name, _typed(value, self.dtype)) for name, value in self.layers)
         arguments = [name for name in self.arguments if re.search(rf"\b{name}\b", layers)]
         constructor = ", ".join(["self", *(f"{name}: int" for name in arguments)])
         init = f"    def __init__({constructor}):\n        super().__init__()\n{layers}\n\n" if layers else ""
@@ -145,6 +147,15 @@ def _typed(text: str, dtype: str) -> str:
             place += 1
         text = f"{text[: place - 1]}, dtype=torch.{dtype}{text[place - 1 :]}"
     return text
+
+
+def _assigned(name: str, value: str) -> str:
+    """The line of a layer; the arguments of a long one have a line of their own."""
+    line = f"        self.{name} = {value}"
+    if len(line) <= LINE or not value.endswith(")"):
+        return line
+    called, _, arguments = line.partition("(")
+    return f"{called}(\n            {arguments[:-1]}\n        )"
 
 
 def _returned_list(name: str, items: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from musadata.sources.composed.chain_operators import SMOOTH, written
 PROGRAMS: dict[str, dict[str, Any]] = yaml.safe_load(
     Path(__file__).with_name("programs.yaml").read_text(encoding="utf-8")
 )
-NARROW = 0.5  # share of the programs for half types that are drawn in one
+NARROW = 0.6  # share of the programs for half types that are drawn in one
 
 
 def program(builder: Builder) -> None:

@@ -13,10 +13,11 @@ from musadata.teacher.reasoning.decomposition import write_decomposition
 from musadata.teacher.reasoning.index_mapping import write_index_mapping
 from musadata.teacher.reasoning.mathematics import write_mathematics
 from musadata.teacher.reasoning.pitfalls import write_pitfalls
+from musadata.teacher.reasoning.schedule_choice import write_choice
 from musadata.teacher.reasoning.sizes import write_sizes
 from musadata.teacher.reasoning.task_analysis import TaskAnalysis
 
-__all__ = ["write_analysis", "write_reasoning"]
+__all__ = ["write_analysis", "write_plan", "write_reasoning"]
 
 _WRITERS = {
     "semantic decomposition": write_decomposition,
@@ -36,6 +37,13 @@ def write_reasoning(
     The same arguments give the same text.
     """
     return write_analysis(task, traces, candidate)[0]
+
+
+def write_plan(task: Task, traces: Sequence[Trace], candidate: Candidate) -> str:
+    """What decides the design of an answer: its kernels, where there are several, and the choice of a schedule."""
+    analysis = TaskAnalysis(task, tuple(traces), candidate)
+    kernels = [write_decomposition(analysis)] if len(analysis.facts) > 1 else []
+    return "\n\n".join(filter(None, [*kernels, write_choice(analysis)]))
 
 
 def write_analysis(

@@ -23,16 +23,15 @@ def write_boundaries(analysis: TaskAnalysis) -> str:
         return "\n\n".join(parts) or _whole(analysis)
     twins = {fact.name: fact for fact in analysis.other.tensors}
     made = [(fact, twins.get(fact.name, fact)) for fact in analysis.outputs]
-    points = [bound_points(count(fact), count(twin), fact.name) for fact, twin in made]
+    points = [bound_points(count(fact), count(twin)) for fact, twin in made]
     return " ".join([*unique(points), *_of_calls(analysis)])
 
 
 def _whole(analysis: TaskAnalysis) -> str:
     """What is said where no thread is without work."""
-    name = analysis.outputs[0].name
     if all(facts.points_of_sets == (1, 1) for facts in analysis.told):
-        return f"`{name}` is one point in every set of shapes: a second thread may not store it."
-    return f"No block sticks out of `{name}` in these sets of shapes; in others the last one can."
+        return f"`{analysis.outputs[0].name}` is one point at every size: a second thread may not store it."
+    return "Each point has a block of its own, or tiles come out even: there is nothing to guard at these sizes."
 
 
 def _of_calls(analysis: TaskAnalysis) -> list[str]:
@@ -58,7 +57,7 @@ def _transposed(analysis: TaskAnalysis) -> list[str]:
                 "transposed_places",
                 **told,
                 whole="whole, " if stride > 1 else "",
-                other=f", {other} with the second set of shapes" if other != size else "",
+                other=f", {other} in set 2" if other != size else "",
                 counts=f"; by o % {stride}, at most {counts} of the {taps} taps" if 1 < stride <= _MOST_PHASES else "",
             )
         return list(texts.values())[:2]

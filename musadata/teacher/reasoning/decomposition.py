@@ -4,24 +4,23 @@ from collections.abc import Sequence
 
 from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.explanation import repeated_launches
-from musadata.records import Bound, TensorFact
+from musadata.records import TensorFact
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
 from musadata.teacher.reasoning.kernel_plan import CallKind, Stage, count, words
 from musadata.teacher.reasoning.kernel_roles import MOST_NAMES, describe_kernels
-from musadata.teacher.reasoning.task_analysis import TaskAnalysis, claims_of, claims_of_work, join, named, unique
+from musadata.teacher.reasoning.task_analysis import TaskAnalysis, claims_of, join, named, unique
 
 _MOST_WEIGHTS, _MOST_OPERATORS, _MOST_RESULTS = 8, 6, 4
-SMALL_BYTES, SMALL_FLOPS = 1 << 22, 1 << 27  # what a data-centre GPU does in about the time of a launch
 
 
 def write_decomposition(analysis: TaskAnalysis) -> str:
     if analysis.candidate is not None:  # its kernels read and make all that there is
-        return "\n\n".join([_kernels(analysis, analysis.candidate), *_limit(analysis)])
+        return _kernels(analysis, analysis.candidate)
     given = [fact for fact in analysis.trace.tensors if fact.role in ("input", "parameter")][:_MOST_WEIGHTS]
     inputs, outputs = (join([named(fact) for fact in facts]) for facts in (given, analysis.outputs))
     text = f"From {inputs} the module makes {outputs}."
     claims = (claim for fact in (*given, *analysis.outputs) for claim in claims_of(fact)[:1])
-    return "\n\n".join([analysis.state(text, claims), _plan(analysis), *_limit(analysis)])
+    return "\n\n".join([analysis.state(text, claims), _plan(analysis)])
 
 
 def _plan(analysis: TaskAnalysis) -> str:
@@ -103,14 +102,3 @@ def _one_kernel(stage: Stage) -> str:
         return f"One kernel is enough: {join([f'`{name}`' for name in stage.operators])} → `{stage.output.name}`."
     names = join([f"`{fact.name}`" for fact in inner[:6]])
     return f"One kernel can do it all: {names} need not be stored{_spared([stage])}."
-
-
-def _limit(analysis: TaskAnalysis) -> list[str]:
-    """What bounds a task that takes longer than its launches."""
-    trace = analysis.trace
-    if trace.bytes < SMALL_BYTES and trace.flops < SMALL_FLOPS:
-        return []
-    facts = {"flops": trace.flops, "bytes": trace.bytes, "ratio": f"{trace.intensity:#.4g}"}
-    text = analysis.say("memory_limit" if trace.bound is Bound.MEMORY else "arithmetic_limit", **facts)
-    claims = [*claims_of_work(trace), f"intensity() == {facts['ratio']}", f'bound() == "{trace.bound.value}"']
-    return [analysis.state(text, claims)]

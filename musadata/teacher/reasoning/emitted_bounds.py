@@ -5,12 +5,10 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from musadata.compiler.emission.pointwise import THREADS
-from musadata.compiler.emission.rowwise import identity
 from musadata.compiler.emission.tiled import partition
 from musadata.compiler.ir.code import Loop
 from musadata.compiler.ir.index_formulas import Variable
 from musadata.compiler.ir.schedule import Bind
-from musadata.compiler.lowering.fusion import PARTS_AXIS
 from musadata.compiler.lowering.shared_axes import dealt
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
 from musadata.teacher.reasoning.launched_ways import Way
@@ -18,7 +16,7 @@ from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import join, unique
 
 _MOST_GUARDS = 3
-_SECOND = "with the second set of shapes "
+_SECOND = "in set 2 "
 
 
 def bound_kernel(facts: KernelFacts) -> str:
@@ -35,35 +33,31 @@ def bound_kernel(facts: KernelFacts) -> str:
 def bound_results(facts: KernelFacts) -> str:
     """Whether the points of a kernel fill whole blocks of the answer; empty for a single point, or a block for each."""
     (total, other), way = facts.points_of_sets, facts.way
-    if total == other == 1:
+    if total == other == 1 or way.team == way.block > 1:
         return ""
-    if way.team == way.block > 1:
-        return say("block_for_each", total=total, other=f", {_SECOND}{other}" if other != total else "")
-    if way.fours:
-        return _fours(way, total, other)
     if (rows := way.schedule.find(Bind, "rows")) and way.schedule.find(Bind, "columns"):
         return _rows(facts, way) if rows.to == "thread" else _along_rows(facts, way)
-    out = facts.name_of(facts.writes[0].buffer) if facts.is_flat else ""
     columns = way.schedule.by_columns
     each = way.threads[0] if columns else way.block // way.team
-    guard = f"`if ({way.guard}) return;`" if way.guard else "`column < total`" if columns else ""
+    guard = f"if ({way.guard}) return;" if way.guard else "column < total" if columns else ""
     if way.schedule.strides:
         loops = (one.statement for one in way.places if isinstance(one.statement, Loop))
-        guard = next((f"`{loop.condition}`" for loop in loops), "its condition")
-    return bound_points(total, other, out, each, guard, "warps" if way.team > 1 else "threads", way.schedule.strides)
+        guard = next((str(loop.condition) for loop in loops), "")
+    if not way.fours:
+        return bound_points(total, other, each, guard)
+    tail = say("float4_tail", left=_left(total, other, 4)) if total % 4 or other % 4 else ""
+    return f"{bound_points(-(-total // 4), -(-other // 4), each, guard or 'first < total')} {tail}".rstrip()
 
 
-def _fours(way: Way, total: int, other: int) -> str:
-    """The threads that have no float4 in each set of shapes."""
-    told: dict[str, str] = {}
-    for number, points in enumerate((total, other)):
-        fours = -(-points // 4)
-        rest, spare, key = points % 4, -fours % way.block, "2" if number else ""
-        told["second" if number else "first"] = f"{points} / 4 = {fours}" if not rest else f"⌈{points} / 4⌉ = {fours}"
-        told[f"tail{key}"] = say("float4_tail", number=f"{points} % 4 = {rest}", s="s" * (rest > 1)) if rest else ""
-        idle = f"{way.block} − {fours} % {way.block} = {spare}"
-        told[f"spare{key}"] = say("float4_spare", idle=idle) if spare else ""
-    return say("float4_of_both_sets" if total == other else "float4_threads", **told)
+def bound_points(total: int, other: int, block: int = THREADS, guard: str = "i < total") -> str:
+    """What whole blocks leave of points at two sizes, and the guard that stops those past the end."""
+    return say("points", guard=guard or "a guard", left=_left(total, other, block))
+
+
+def _left(total: int, other: int, each: int) -> str:
+    """`4224 % 256 = 128, in set 2 129 % 256 = 129`."""
+    second = f", in set 2 {other} % {each} = {other % each}" if other != total else ""
+    return f"{total} % {each} = {total % each}{second}"
 
 
 def _rows(facts: KernelFacts, way: Way) -> str:
@@ -90,32 +84,6 @@ def _along_rows(facts: KernelFacts, way: Way) -> str:
         if cols % block:
             rests.append(f"{_SECOND * number}{block} − {cols} % {block} = {block - cols % block}")
     return say("grid_of_blocks", block=block, guard=way.guard, rests=" and ".join(unique(rests))) if rests else ""
-
-
-def bound_points(
-    total: int,
-    other: int,
-    out: str,
-    block: int = THREADS,
-    guard: str = "`i < total`",
-    unit: str = "threads",
-    loops: bool = False,
-) -> str:
-    """Whether points fill whole blocks in one set of shapes, in both or in none. They are elements of `out`, or have
-    inner loops where that is empty. `guard` is what keeps a thread or a warp past the end from storing, or the
-    condition of a loop over points: without that none would end, whatever the size."""
-    rest, last = total % block, other % block
-    told = {"total": total, "other": other, "block": block, "rest": rest, "last": last}
-    told |= {"idle": block - rest, "spare": block - last}
-    words = {"what": f"an element of `{out}`" if out else "a point", "guard": guard or "a guard", "unit": unit}
-    some, whole = ("rounds", "whole_rounds") if loops else ("points", "whole_blocks")
-    if total == other:
-        name = f"{some}_of_both_sets" if rest else f"{whole}_of_both_sets"
-    elif rest and last:
-        name = some
-    else:
-        name = f"{whole}_of_second_set" if rest else f"{whole}_of_first_set" if last else whole
-    return say(name, **told, **words)
 
 
 def _tiles(facts: KernelFacts, tile: Sequence[int]) -> str:
@@ -162,7 +130,7 @@ def _sides(facts: KernelFacts, axes: Mapping[str, list[Variable]]) -> tuple[str,
         for sizes in (facts.sizes, facts.other)
     )
     changed = [one for one, before in zip(other, first, strict=True) if one != before]
-    second = f", with the second set of shapes {_counted(changed)}" if changed else ""
+    second = f", in set 2 {_counted(changed)}" if changed else ""
     return f"{_counted(first)}{second}", [number for number, _ in (*first, *other)]
 
 
@@ -174,42 +142,16 @@ def _counted(parts: list[tuple[int, str]]) -> str:
 
 
 def _rounds(facts: KernelFacts) -> list[str]:
-    """Which threads of a warp or a block that shares the steps have none in the last round, and what they keep."""
-    if facts.way.team == 1:
+    """How many threads of a warp or a block that shares the steps never have one, at the declared size."""
+    way = facts.way
+    if way.team == 1 or facts.pieces is not None:
         return []
-    kept: list[str] = []
-    texts: list[str] = []
-    for stage in facts.kernel.reductions:
-        if stage.kind.startswith("arg") or any(axis.extent.variables for axis in stage.axes):
-            continue
-        if facts.pieces is None and any(axis.name in PARTS_AXIS for axis in stage.axes):
-            continue
-        first, other = (prod(facts.extents(stage.axes, sizes)) for sizes in (facts.sizes, facts.other))
-        if facts.pieces is not None:
-            first = other = facts.pieces % first or first
-        if text := _spare(facts.way, first, other):
-            texts.append(text)
-            kept.append(f"`{identity(stage.kind, stage.dtype)}` in `{stage.local}`")
-    told = unique(texts)[:1]
-    return [f"{told[0]}{say('what_is_kept', holds=join(unique(kept)))}."] if told else []
-
-
-def _spare(way: Way, first: int, other: int) -> str:
-    """Who has no step in the last round, in either set of shapes; empty if all have one."""
-    team, what = way.team, "lanes of a warp" if way.schedule.team == "warp" else "threads of a block"
-    rests = []
-    for number, steps in enumerate((first, other)):
-        shares = -(-steps // 4) if way.held else steps
-        if shares % team == 0 or (number and other == first):
-            continue
-        idle = team - shares % team
-        spare = f"{team} − {shares} = {idle}" if shares < team else f"{team} − {shares} % {team} = {idle}"
-        text = f"{spare} have no step{'' if shares < team else ' in the last round'}"
-        if way.held:
-            busy = f"{steps} / 4 = {shares}" if steps % 4 == 0 else f"⌈{steps} / 4⌉ = {shares}"
-            text = f"{busy} have a four, {spare} none" if shares < team else f"with {busy} fours, {text}"
-        rests.append(f"{text}{' with the second set of shapes' * number}")
-    return f"Of the {what} {'; '.join(rests)}" if rests else ""
+    steps = [prod(facts.extents(stage.axes, facts.sizes)) for stage in facts.kernel.reductions]
+    shares = max((-(-number // 4) if way.held else number for number in steps), default=way.team)
+    if shares >= way.team or any(axis.extent.variables for one in facts.kernel.reductions for axis in one.axes):
+        return []
+    what = "lanes of a warp" if way.schedule.team == "warp" else "threads of a block"
+    return [say("idle_team", what=what, team=way.team, shares=shares, idle=way.team - shares)]
 
 
 def _guards(facts: KernelFacts) -> list[str]:

@@ -8,7 +8,6 @@ from musadata.teacher.reasoning.emitted_threads import deal_threads
 from musadata.teacher.reasoning.kernel_facts import FLAT, LONGEST_PLACE, Access, KernelFacts, pair_of
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import VARYING, join, product_text, unique
-from musadata.tracing.layout import strides_of
 
 _MOST = 6  # accesses in a sentence
 _SMALL = {0, 1}  # strides that need no tensor
@@ -18,12 +17,9 @@ _MOST_MOVES = 2  # accesses whose movement is told
 def map_kernels(kernels: Sequence[KernelFacts], strides: Set[int]) -> dict[str, str]:
     """Where threads of each kernel read and write, with figures of the first set of shapes. `strides` are those of the
     trace's tensors."""
-    examples = {facts.name: _example(facts) for facts in kernels}
-    worked = next((name for name, text in examples.items() if text), "")  # one for all
     texts: dict[str, str] = {}
     said: set[str] = set()
     for facts in kernels:
-        example = examples[facts.name] if facts.name == worked else ""
         movement = _movement(facts, strides)
         kind = VARYING.sub("", movement)
         moves = f"; {movement}" if movement and kind not in said else ""
@@ -31,7 +27,7 @@ def map_kernels(kernels: Sequence[KernelFacts], strides: Set[int]) -> dict[str, 
         launched = f"{dealt[0][:1].upper()}{'; '.join(dealt)[1:]}." if dealt else ""
         if len(dealt) == 1 and ": " not in dealt[0]:  # no line says where a thread is
             moves, launched = f"{moves}; {dealt[0]}", ""
-        parts = [f"{_points(facts)}: {_accesses(facts)}{moves}.", launched, example]
+        parts = [f"{_points(facts)}: {_accesses(facts)}{moves}.", launched]
         said |= {kind, *dealt}
         texts[facts.name] = " ".join(part for part in parts if part)
     return texts
@@ -99,25 +95,6 @@ def _accesses(facts: KernelFacts) -> str:
     more = len(reads) - _MOST
     shown = join([*reads[:_MOST], f"{more} more"] if more > 1 else reads)
     return f"{shown} {'goes' if len(reads) == 1 else 'go'} into {written}{where}"
-
-
-def _example(facts: KernelFacts) -> str:
-    """Places at the middle of all loops, worked out: those of what it reads first and of what it stores last, where
-    these differ."""
-    texts, ends = [], [*facts.reads[:1], *facts.writes[-1:]]
-    if len({facts.coordinates_of(access) for access in ends}) < 2:
-        return ""
-    for access in ends:
-        place, shape = facts.coordinates_of(access), facts.shape(access.buffer)
-        if access.buffer not in facts.known or facts.known[access.buffer].shape != shape:
-            continue
-        terms = [(at, step) for at, step in zip(place or (), strides_of(shape), strict=False) if at]
-        if place and len(terms) > 1:
-            total = " + ".join(str(at) if step == 1 else f"{at} × {step}" for at, step in terms)
-            texts.append(
-                f"element {place} of `{facts.name_of(access.buffer)}` is at {total} = {sum(a * s for a, s in terms)}"
-            )
-    return f"For example, {join(unique(texts))}." if len(texts) > 1 else ""
 
 
 def _movement(facts: KernelFacts, strides: Set[int]) -> str:

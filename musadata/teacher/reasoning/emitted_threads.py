@@ -10,15 +10,14 @@ from musadata.compiler.lowering.fusion import Reduce
 from musadata.teacher.reasoning.kernel_facts import LONGEST_PLACE, KernelFacts
 from musadata.teacher.reasoning.launched_ways import Way
 from musadata.teacher.reasoning.sentences import say
-from musadata.teacher.reasoning.task_analysis import join, product_text, unique
+from musadata.teacher.reasoning.task_analysis import join, product_text
 
-_BYTES = {"float32": 4, "float64": 8, "int64": 8, "int32": 4, "float16": 2, "bfloat16": 2}
 _MOST_PLACES = 14  # a padding of three axes has eleven
 
 
 def deal_threads(facts: KernelFacts) -> list[str]:
-    """What a thread takes and reads: sentences after that about a kernel's points."""
-    return [_launched(facts), *(_neighbours(facts) if facts.is_flat else _steps(facts))]
+    """What a thread takes: sentences after that about a kernel's points."""
+    return [_launched(facts), *([] if facts.is_flat else _steps(facts))]
 
 
 def _launched(facts: KernelFacts) -> str:
@@ -37,7 +36,7 @@ def _launched(facts: KernelFacts) -> str:
         launched = say("launched_in_blocks", threads=_sides(way.threads))
     else:
         first, second = (f"`<<<{_sides(grid)}, {_sides(way.threads)}>>>`" for grid in way.grids)
-        launched = say("launched", launch=first, other=f" ({second} with the second set of shapes)" * (first != second))
+        launched = say("launched", launch=first, other=f" ({second} in set 2)" * (first != second))
     fours = say("four_each") if way.fours and not way.schedule.strides else ""
     return f"{launched}{say('found_places', places=join(places)) if places else ''}{fours}"
 
@@ -45,26 +44,6 @@ def _launched(facts: KernelFacts) -> str:
 def _sides(sizes: tuple[int, ...]) -> str:
     """The sizes of a grid or a block as a launch has them."""
     return str(sizes[0]) if len(sizes) == 1 else f"dim3({', '.join(map(str, sizes))})"
-
-
-def _neighbours(facts: KernelFacts) -> list[str]:
-    """What the threads of a warp read together."""
-    dtypes = unique([access.buffer.dtype for access in facts.reads])
-    if all(facts.printer.is_flat(access.buffer, access.index) for access in facts.reads):
-        size = _BYTES.get(dtypes[0], 0) if len(dtypes) == 1 else 0
-        name = "one_piece_of_fours" if facts.way.fours else "one_piece"
-        return [say(name, size=size, warp=WARP, total=WARP * size)] if size else []
-    if len(facts.kernel.axes) < 2:
-        return []
-    last = facts.kernel.axes[-1]
-    apart: dict[int, list[str]] = {}
-    for access in facts.reads:
-        step = facts.step(access, last)
-        if step in (0, 1):
-            apart.setdefault(step, []).append(f"`{facts.name_of(access.buffer)}`")
-    words = {1: "neighbours of {}", 0: "one and the same element of {}"}
-    texts = [words[step].format(join(unique(names))) for step, names in sorted(apart.items(), reverse=True)]
-    return [say("neighbours", axis=last.name, what=join(texts))] if texts else []
 
 
 def _steps(facts: KernelFacts) -> list[str]:
@@ -102,6 +81,6 @@ def _join(way: Way) -> str:
 
 
 def steps_of(facts: KernelFacts, stage: Reduce) -> tuple[int, int]:
-    """How many steps a point has, in the first and in the second set of shapes."""
+    """How many steps a point has, in the first and in set 2."""
     first, other = (prod(facts.extents(stage.axes, sizes)) for sizes in (facts.sizes, facts.other))
     return first, other

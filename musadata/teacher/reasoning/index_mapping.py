@@ -1,8 +1,9 @@
-"""Step 4: which element a thread computes, and which elements it reads for that."""
+"""Step 4: how work is dealt to threads and why so, which element one computes, and which elements it reads for that."""
 
 from musadata.teacher.reasoning.coordinates import coordinates
 from musadata.teacher.reasoning.emitted_indices import describe_sizes, map_kernels
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
+from musadata.teacher.reasoning.schedule_choice import write_choice
 from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join, named, unique
 from musadata.tracing.layout import is_contiguous
 
@@ -18,7 +19,7 @@ def write_index_mapping(analysis: TaskAnalysis) -> str:
                 " ".join([f"**{_title(facts, analysis)}.** {texts[facts.name]}", *_apart(facts, analysis)])
                 for facts in analysis.told
             ]
-        return "\n\n".join(filter(None, [describe_sizes(analysis.told), *parts]))
+        return "\n\n".join(filter(None, [write_choice(analysis), describe_sizes(analysis.told), *parts]))
     return "\n\n".join([*_flat(analysis), *_turned(analysis)])
 
 

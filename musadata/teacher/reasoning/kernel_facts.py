@@ -158,14 +158,6 @@ class KernelFacts:
             return self.printer.offset(buffer, index)
         return self._coordinates(index)
 
-    def coordinates_of(self, access: Access) -> tuple[int, ...] | None:
-        """The element that an access goes to at the middle of all loops; None if something loaded decides that."""
-        if any(isinstance(atom, Opaque) for index in access.index for atom in index.atoms()):
-            return None
-        place = tuple(index.evaluate(self.sizes) for index in access.index)
-        inside = all(0 <= at < size for at, size in zip(place, self.shape(access.buffer), strict=True))
-        return place if inside else None  # it is guarded there
-
     def step(self, access: Access, axis: Variable) -> int | None:
         """How far an access moves in memory with one step along an axis; None if that differs from place to place."""
         flat = flatten(list(access.index), list(access.buffer.shape))
@@ -311,7 +303,7 @@ def _pair(index: Index) -> Expression | None:
 
 def facts_of(candidate: Candidate, calls: Sequence[Call], first: Trace, second: Trace) -> list[KernelFacts]:
     """The facts of each kernel of an answer."""
-    sizes, other = _sizes_in(candidate, first), _sizes_in(candidate, second)
+    sizes, other = sizes_in(candidate, first), sizes_in(candidate, second)
     known = _known_tensors(candidate, calls, first, sizes)
     ways = ways_of(candidate, sizes, other)
     return [KernelFacts(way.emitted.kernel, sizes, other, known, way) for way in ways]
@@ -339,11 +331,9 @@ def _known_tensors(
     return found
 
 
-def _sizes_in(candidate: Candidate, trace: Trace) -> Mapping[str, int]:
+def sizes_in(candidate: Candidate, trace: Trace) -> Mapping[str, int]:
     """The named sizes of the set of shapes that a trace is of."""
     known = {fact.name: fact.shape for fact in trace.tensors if fact.role == "input"}
-    for hints in candidate.hints:
-        arguments = [item for item in candidate.graph.inputs if item.role == "argument" and item.name in known]
-        if all(tuple(size.evaluate(hints) for size in item.type.shape) == known[item.name] for item in arguments):
-            return hints
-    return candidate.hints[0] if candidate.hints else {}
+    found = candidate.graph.sizes_for(known)
+    usual = candidate.hints[0] if candidate.hints else {}
+    return {**usual, **found}

@@ -144,7 +144,7 @@ def _reason(buffer: Buffer, facts: KernelFacts, reader: KernelFacts) -> str:
     between = [b for b in reader.kernel.inputs if b.role == "temporary" and b not in facts.kernel.outputs]
     if between:
         return f"takes {{names}} together with `{reader.name_of(between[0])}`, which another launch makes"
-    return "needs {names} complete before it starts"
+    return "reads {names} at places of its own"
 
 
 def _few(names: Sequence[str]) -> str:

@@ -9,8 +9,6 @@ from musadata.compiler.lowering.fusion import Kernel
 from musadata.operators import column
 from musadata.teacher.reasoning.kernel_plan import Call, CallKind, Stage, is_light, is_view
 
-_MOVING = (CallKind.LOOKUP, CallKind.PLACEMENT)
-
 
 @dataclass(frozen=True)
 class Share:
@@ -48,7 +46,7 @@ def shares_of(kernel: Kernel, calls: Sequence[Call], candidate: Candidate) -> li
     owners = _owners(calls, candidate)
     for call, nodes, owner in zip(calls, nodes_of_calls(calls, candidate), owners, strict=True):
         together = [other for other in kernels if not nodes.isdisjoint(other.nodes)]
-        if not together and owner == number and call.kind in _MOVING:  # an index of what reads it
+        if not together and owner == number and call.kind is not CallKind.VIEW:  # a part of what reads it
             found.append(Share(call))
         if kernel not in together:
             continue

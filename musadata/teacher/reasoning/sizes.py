@@ -11,7 +11,6 @@ from musadata.teacher.reasoning.task_analysis import (
     claims_of_work,
     elements_text,
     group_row,
-    join,
     named,
     product_text,
     row_of,
@@ -28,11 +27,10 @@ _MOST_OF_A_KIND, _MOST_MOVED = 6, 6
 def write_sizes(analysis: TaskAnalysis) -> str:
     calls = [call for stage, _ in analysis.distinct for call in stage.calls] or analysis.calls
     told = [call for call in calls if call.kind not in _IDLE or call.output.role == "output"] or calls
-    same = [call for call in told if _keeps_shape(call)]
-    lines = [*_derived(analysis, [call for call in told if call not in same]), *_keeping(analysis, same)]
+    lines = _derived(analysis, [call for call in told if not _keeps_shape(call)])
     if len(lines) > _MOST_CALLS:
         lines = [*lines[:_MOST_CALLS], "- The remaining shapes repeat these."]
-    return "\n".join([*lines, "", _totals(analysis)])
+    return "\n".join([*lines, *([""] if lines else []), _totals(analysis)])
 
 
 def _derived(analysis: TaskAnalysis, calls: Sequence[Call]) -> list[str]:
@@ -59,21 +57,6 @@ def _keeps_shape(call: Call) -> bool:
     """Whether a result has the shape of all that an elementwise operator reads."""
     alike = call.kind is CallKind.ELEMENTWISE and all(fact.shape == call.output.shape for fact in call.operands)
     return alike and bool(call.output.shape)
-
-
-def _keeping(analysis: TaskAnalysis, calls: Sequence[Call]) -> list[str]:
-    """One line for all results of a shape that elementwise operators keep."""
-    found: dict[tuple[int, ...], list[TensorFact]] = {}
-    for call in calls:
-        found.setdefault(call.output.shape, []).append(call.output)
-    lines = []
-    for facts in found.values():
-        names = unique([f"`{fact.name}`" for fact in facts])
-        listed = join([*names[:6], "others"] if len(names) > 6 else names)
-        told = {"names": listed, "keep": "keeps" if len(names) == 1 else "keep", "shape": facts[0].shape}
-        line = f"- {say('kept_shape', elements=elements_text(facts[0]), **told)}"
-        lines.append(analysis.state(line, (claim for fact in facts for claim in claims_of(fact))))
-    return lines
 
 
 def _pointwise(call: Call) -> str:
@@ -197,22 +180,17 @@ _WRITERS = {
 
 
 def _totals(analysis: TaskAnalysis) -> str:
-    """Bytes and FLOPs of both sets of shapes."""
-    trace, other = analysis.trace, analysis.other
+    """Bytes and FLOPs at the first size."""
+    trace = analysis.trace
     moved = [fact for fact in trace.tensors if fact.role != "intermediate"]
     parts, each = f"{trace.bytes} bytes in all", ""
     if 1 < len(moved) <= _MOST_MOVED:
         parts = f"{' + '.join(f'{tensor_bytes(fact)} (`{fact.name}`)' for fact in moved)} = {trace.bytes} bytes"
         each = _element_size(moved)
-    inputs = join([named(fact) for fact in other.tensors if fact.role == "input"])
-    outputs = join([f"{named(fact)} with {elements_text(fact)}" for fact in other.tensors if fact.role == "output"])
-    work = f"{other.flops} FLOPs and {other.bytes} bytes"
-    facts = {"flops": trace.flops, "ratio": f"{trace.intensity:#.4g}", "inputs": inputs, "outputs": outputs}
-    text = say("totals", parts=parts, each=each, apart=f"{each}," if each else "", work=work, **facts)
-    second = min(2, len(analysis.traces))
-    claims = [*claims_of_work(trace), f"intensity() == {facts['ratio']}", *claims_of_work(other, second)]
+    ratio = f"{trace.intensity:#.4g}"
+    claims = [*claims_of_work(trace), f"intensity() == {ratio}"]
     claims += [f'nbytes("{fact.name}") == {tensor_bytes(fact)}' for fact in moved if len(moved) <= _MOST_MOVED]
-    return analysis.state(text, claims)
+    return analysis.state(say("totals", parts=parts, each=each, flops=trace.flops, ratio=ratio), claims)
 
 
 def _element_size(facts: Sequence[TensorFact]) -> str:

@@ -9,7 +9,7 @@ import pytest
 from musadata.compiler.emission.candidate import build_candidate
 from musadata.compiler.emission.host import _conditions
 from musadata.compiler.emission.schedule_plan import PLANS
-from musadata.compiler.explanation import describe
+from musadata.compiler.explanation import repeated_launches
 from musadata.compiler.ir.conditions import Condition
 from musadata.compiler.ir.index_formulas import ZERO, Size, of
 from musadata.compiler.ir.printing import text_of
@@ -149,17 +149,6 @@ def test_large_products_go_through_tiles_whose_loads_are_coalesced(graph_of):
         assert len({(x * width + y) % 32 for x, y in warp}) == 32  # its stores reach all banks
 
 
-def test_words_say_how_often_tiles_read_the_long_operand(graph_of):
-    graph = graph_of("linear")
-    said = {}
-    for plan in PLANS:
-        built = build_candidate(graph, plan, graph.sizes_for({"x": (65536, 37)}))
-        said[built.schedule] = describe(built)
-    assert len(said) > 1 and all("is one tile, so each load" in text for text in said.values()), said.keys()
-    product = build_candidate(graph_of("matrix product"), PLANS[2])
-    assert "once for every tile along the other's side" in describe(product)
-
-
 def test_classes_are_compared_as_integers_and_loaded_once_for_each_score(candidate_of):
     source = candidate_of("classes", PLANS[0]).source
     assert "!= -100" in source and "static_cast<float>(t" not in source
@@ -260,43 +249,20 @@ def test_forward_does_not_call_the_reference_nor_pytorch(candidate_of):
         assert "F." not in forward
 
 
-def test_a_description_says_what_each_kernel_computes_of_what(candidate_of):
-    said = describe(candidate_of("softmax", PLANS[0]))
-    assert "it makes `softmax_max` (a maximum) and `softmax_sum` (a sum) of `x`, then writes `softmax`" in said
-    rows = describe(candidate_of("normalised rows", PLANS[0]))
-    assert "`norm_sum` (a sum) of terms made from `x`" in rows
-    assert "it computes `div_data` from `x`, element by element" in describe(candidate_of("chain", PLANS[0]))
-
-
-def test_rows_are_said_to_come_in_pieces_only_where_a_loop_takes_them_so(candidate_of):
+def test_rows_come_in_pieces_where_registers_hold_a_part_of_them(candidate_of):
     names = ("rows of a slice", "wide layer norm", "root mean square", "softmax")
     built = [candidate_of(name, plan) for name in names for plan in PLANS]
     in_registers = [one for one in built if any(kernel.schedule.find(Stage, "inner") for kernel in one.kernels)]
     assert {"for (int start = 0;" in one.source for one in in_registers} == {True, False}
-    for one in in_registers:
-        loops = any("start +=" in e.source for e in one.kernels if e.schedule.find(Stage, "inner"))
-        assert ("passes through in pieces" in describe(one)) == loops
-
-
-def test_where_schedules_differ_each_is_said_of_its_kernels(candidate_of):
-    said = describe(candidate_of("recurrent", PLANS[0]))
-    assert "- `linear_kernel` and `lstm_product_kernel`: A block computes a square tile" in said
-    assert "- `lstm_hidden_kernel`: One thread computes one element." in said
+    assert all(
+        ("for (int start = 0;" in o.source) == any("start +=" in e.source for e in o.kernels) for o in in_registers
+    )
 
 
 def test_launches_in_a_loop_of_steps_are_counted(candidate_of):
-    said = describe(candidate_of("gated both ways", PLANS[0]))  # two layers, each both ways, of `batch` steps
-    assert "`gru_product_kernel`, launched `2 * batch` times: it makes" in said
-    fixed = describe(candidate_of("recurrent", PLANS[0]))
-    assert "launched 3 times: it makes `lstm_product`" in fixed
-
-
-def test_a_description_says_which_sizes_are_arguments_and_which_are_numbers(candidate_of):
-    said = describe(candidate_of("convolution", PLANS[0]))
-    assert "The host reads `batch`, `height` and `width` from the tensors" in said
-    assert "checks the size that the kernels take for granted: 6 along axis 1 of `x`." in said
-    assert "x.size(1) == 6" in candidate_of("convolution", PLANS[0]).source
-    assert "take for granted" not in describe(candidate_of("gelu", PLANS[0]))
+    several = repeated_launches(candidate_of("gated both ways", PLANS[0]).kernels)
+    assert several["gru_product_kernel"] == "`2 * batch` times"  # two layers, each both ways, of `batch` steps
+    assert "3 times" in repeated_launches(candidate_of("recurrent", PLANS[0]).kernels).values()
 
 
 def test_a_scan_reads_each_element_once(graph_of):

@@ -34,6 +34,8 @@ def calls(*steps):
         ([("clamp", "x", "min=-1.5, max=1.5"), ("tanh", ["clamp"], "")], False),
         ([("clamp", "x", "min=-1.5"), ("tanh", ["clamp"], "")], True),
         ([("sigmoid", "x", ""), ("silu", ["sigmoid"], "")], False),
+        ([("_softmax", "x", "dim=1")], True),
+        ([("tanh", "x", ""), ("_softmax", ["tanh"], "dim=1")], False),  # no exponential of these overflows
     ],
 )
 def test_only_what_the_values_can_do_is_warned_of(steps, warned):

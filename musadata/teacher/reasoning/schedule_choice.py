@@ -1,0 +1,192 @@
+"""The choice of a schedule for the kernel with the most work: what bounds it, what each way costs, why one wins, and at
+which sizes another one would."""
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from musadata.compiler.emission.candidate import Candidate
+from musadata.compiler.emission.emit import emit
+from musadata.compiler.emission.launch import EmittedKernel
+from musadata.compiler.emission.rowwise import can_share
+from musadata.compiler.emission.schedule_plan import PLANS, choose
+from musadata.compiler.ir.schedule import Bind, Combine, Schedule, Step, Stride, Tile, Unroll
+from musadata.compiler.lowering.fusion import Kernel
+from musadata.teacher.reasoning.kernel_facts import KernelFacts
+from musadata.teacher.reasoning.schedule_costs import Cost, cost_of
+from musadata.teacher.reasoning.sentences import say
+from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join, unique
+from musadata.tracing.roofline import BYTES, H100, SECONDS, Device, bytes_text, in_units, tensor_bytes, time_text
+
+_MOST_WAYS = 3
+_EQUAL = 1.05  # times as long: no difference that such an estimate can tell
+_SCALES = (4, 16, 64)  # by which sizes are tried
+
+
+def expected_seconds(candidate: Candidate, sizes: Mapping[str, int], device: Device = H100) -> float:
+    """How long an answer's kernels are expected to take together, those without a model aside, for comparison."""
+    costs = (cost_of(emitted, sizes, device) for emitted in candidate.kernels)
+    return sum(cost.rank for cost in costs if cost is not None)
+
+
+def write_choice(analysis: TaskAnalysis) -> str:
+    """The paragraph about the kernel that takes longest; empty where its schedules do not differ."""
+    costs = [(facts, cost) for facts in analysis.facts if (cost := cost_of(facts.way.emitted, facts.sizes, H100))]
+    if not costs:
+        return ""
+    facts, taken = max(costs, key=lambda pair: pair[1].seconds)
+    ways = _ways(facts, taken)
+    if len(ways) < 2:
+        return ""
+    best = min(ways, key=lambda cost: cost.rank)
+    share = taken.seconds / sum(cost.seconds for _, cost in costs)
+    opening = _opening(analysis, facts, taken, "" if share > 0.95 else f", {share:.0%} of all that is expected")
+    slower = [cost for cost in ways if cost.seconds >= best.seconds * _EQUAL]
+    alike = [name_of(cost.emitted) for cost in ways if cost not in (*slower, taken)]
+    verdict = say("choice_alike", ways=join(alike)) if alike and taken not in slower else ""
+    if taken in slower:
+        verdict = say("choice_other", best=name_of(best.emitted), times=_times(taken, best))
+    texts = [verdict, *(_reason(cost, best) for cost in slower), _change(facts, ways, best)]
+    words = " ".join(text[:1].upper() + text[1:] for text in texts if text)
+    return "\n\n".join([opening, _table(ways), words])
+
+
+def _opening(analysis: TaskAnalysis, facts: KernelFacts, cost: Cost, share: str) -> str:
+    """What a kernel has to move at least, and to compute, in the time of the device."""
+    kernel = facts.kernel
+    buffers = [buffer for buffer in (*kernel.inputs, *kernel.outputs) if buffer.role != "constant"]
+    known = {facts.known[buffer].name: facts.known[buffer] for buffer in buffers if buffer in facts.known}
+    moved, rate = time_text(cost.moved / H100.bytes_per_second), f"{H100.bytes_per_second / 1e12:g} TB/s"
+    flops = ""
+    if made := cost.flops:
+        unit = f"{H100.rate(cost.unit) / 1e12:g} TFLOP/s of its {cost.unit}"
+        flops = say(
+            "choice_flops", flops=in_units(made, "FLOP"), time=time_text(made / H100.rate(cost.unit)), rate=unit
+        )
+    told = {"kernel": facts.name, "share": share, "device": H100.name, "moved": bytes_text(cost.moved), "rate": rate}
+    text = say("choice_opening", time=moved, flops=flops, **told)
+    if sum(map(tensor_bytes, known.values())) != cost.moved:  # it reads a part, or the trace has no name for a buffer
+        return text
+    total = " + ".join(f'nbytes("{name}")' for name in known)
+    (size, unit), (time, clock) = bytes_text(cost.moved).split(), moved.split()
+    seconds = f"({total}) / {H100.bytes_per_second} / {SECONDS[clock]} == {time}"
+    return analysis.state(text, [f"({total}) / {BYTES.get(unit, 1)} == {size}", seconds])
+
+
+def _ways(facts: KernelFacts, taken: Cost) -> list[Cost]:
+    """The taken schedule and the nearest others that plans give at these sizes, each with another structure."""
+    found, schedules = {_form(taken.emitted.schedule): taken}, list[Schedule]()
+    for plan in PLANS:
+        with suppress(AssertionError):
+            schedules.append(choose(facts.kernel, plan, facts.sizes))
+    for schedule in (*schedules, *plain_forms(facts.kernel)):
+        with suppress(AssertionError):
+            if _form(schedule) not in found and (cost := cost_of(emit(facts.kernel, schedule), facts.sizes, H100)):
+                found[_form(schedule)] = cost
+    others = sorted((cost for cost in found.values() if cost is not taken), key=lambda cost: cost.seconds)
+    if len(others) >= _MOST_WAYS:  # the best, and the plainest for comparison
+        others = [*others[: _MOST_WAYS - 2], others[-1]]
+    return [taken, *others]
+
+
+def _form(schedule: Schedule) -> object:
+    """What makes it another way to work: going on to further points with the same threads does not."""
+    tile = schedule.tile
+    return tuple(step for step in schedule.steps if not isinstance(step, Stride)), tile
+
+
+def plain_forms(kernel: Kernel) -> list[Schedule]:
+    """The ways that a kernel can be written whatever its sizes: what plans are compared with."""
+    if kernel.scans or kernel.attends:
+        return []
+    if not kernel.reductions and all(not store.axes for store in kernel.stores):
+        forms: list[tuple[Step, ...]] = [(Bind("elements", "thread", 256),)]
+        return [Schedule(steps) for steps in forms]
+    forms = [(Bind("outputs", "thread", 128), Combine("inner", "thread"))]
+    if can_share(kernel):
+        forms.append((Bind("outputs", "warp", 4), Combine("inner", "shuffle")))
+        forms.append((Bind("outputs", "block", 256), Combine("inner", "shuffle and tree")))
+    return [Schedule(steps) for steps in forms]
+
+
+def _table(ways: Sequence[Cost]) -> str:
+    """Each schedule with the times of its limits; the one that bounds it is in bold. The first is taken."""
+    limits = list(dict.fromkeys(name for cost in ways for name in cost.limits))
+    rows = [["schedule", "blocks × threads", "at once", *limits], ["---"] * (3 + len(limits))]
+    for cost in ways:
+        waves = math.ceil(cost.blocks / cost.at_once)
+        times = {name: time_text(seconds) for name, seconds in cost.limits.items()}
+        times[cost.bound] = f"**{times[cost.bound]}**"
+        label = f"{name_of(cost.emitted)}{' (taken)' if cost is ways[0] else ''}"
+        launch = [f"{cost.blocks} × {cost.threads}", f"{cost.at_once}, {waves} wave{'s' * (waves > 1)}"]
+        rows.append([label, *launch, *(times.get(name, "") for name in limits)])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def name_of(emitted: EmittedKernel) -> str:
+    """A schedule's label, with the sides of its tile."""
+    tile = emitted.schedule.find(Tile)
+    return f"{emitted.schedule.label}, {tile.rows} × {tile.cols}" if tile else emitted.schedule.label
+
+
+def _times(cost: Cost, best: Cost) -> str:
+    times = cost.seconds / best.seconds
+    return f"{times:.2g}" if times < 100 else f"{times:.0f}"
+
+
+def _reason(cost: Cost, best: Cost) -> str:
+    """Why a schedule is not the best: what limits it, with figures."""
+    lines, buffer = cost.lines
+    own = cost.emitted.schedule.find(Unroll, "sums")
+    facts: dict[str, object] = {
+        "way": name_of(cost.emitted),
+        "lines": lines,
+        "buffer": buffer.name if buffer else "",
+        "fetched": bytes_text(cost.fetched),
+        "least": bytes_text(best.fetched),
+        "moved": bytes_text(cost.moved),
+        "blocks": cost.blocks,
+        "at_once": cost.at_once,
+        "waves": math.ceil(cost.blocks / cost.at_once),
+        "rounds": f"{cost.rounds} load{'s' * (cost.rounds > 1)}",
+        "words": f"{1 / own.rows + 1 / own.cols:.2g}" if own else "2",
+    }
+    kind = {"L1": "lines" if lines > 2 else "loads", "latency": "idle" if cost.blocks < cost.at_once else "waves"}
+    return say(f"choice_{kind.get(cost.bound, cost.bound.replace(' ', '_'))}", **facts)
+
+
+def _change(facts: KernelFacts, ways: Sequence[Cost], best: Cost) -> str:
+    """The size, nearest to the declared ones, at which another of these schedules is expected to win by a tenth."""
+    used = {atom for axis in _axes(facts) for atom in map(str, _names(axis))}
+    names = [name for name in facts.sizes if name in used]
+    tried: list[str] = []
+    for scale in _SCALES:
+        for name in names:
+            for size in (facts.sizes[name] // scale, facts.sizes[name] * scale):
+                if not 1 <= size <= 1 << 24:
+                    continue
+                tried.append(name)
+                sizes = {**facts.sizes, name: size}
+                costs = [(way, cost_of(way.emitted, sizes, H100)) for way in ways]
+                known = [(way, cost) for way, cost in costs if cost is not None]
+                winner, cost = min(known, key=lambda pair: pair[1].seconds)
+                usual = next((cost for way, cost in known if way is best), cost)
+                if winner is not best and cost.seconds * 1.1 < usual.seconds:
+                    told = {"size": name, "now": facts.sizes[name], "value": size, "winner": name_of(winner.emitted)}
+                    times = {"time": time_text(cost.seconds), "usual": time_text(usual.seconds)}
+                    return say("choice_changes", **told, **times, bound=usual.bound)
+    if not tried:
+        return ""
+    return say(
+        "choice_stays" if len(unique(tried)) > 1 else "choice_stays_alone",
+        sizes=join([f"`{name}`" for name in unique(tried)], "nor"),
+        scale=_SCALES[-1],
+    )
+
+
+def _axes(facts: KernelFacts) -> list[object]:
+    return [axis.extent for axis in (*facts.kernel.axes, *(a for stage in facts.kernel.stages for a in stage.axes))]
+
+
+def _names(extent: object) -> list[str]:
+    return [getattr(atom, "name", "") for atom in extent.atoms()]  # type: ignore[attr-defined]

@@ -1,0 +1,351 @@
+"""What a kernel costs on a device by a schedule: its work at given sizes against what the device does in a second.
+
+Five limits are worked out, each in seconds, and a kernel is taken to need as long as the largest:
+
+- memory: bytes that have to come from or go to memory, at its bandwidth. What is read again does not count where it
+  still is in L2.
+- L2: sectors of 32 bytes that multiprocessors fetch, at its bandwidth.
+- L1: cache lines of 128 bytes that the requests of warps touch, one in a cycle of each multiprocessor.
+- arithmetic: FLOPs at the rate of the unit, and what tiles read from shared memory, 32 words in a cycle.
+- latency: blocks that do not run at once wait for others; in a block, loads that wait for each other take a latency
+  each, barriers some cycles.
+
+Registers are those that hold sums and rows; how many there are beside them is the compiler's choice.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from musadata.compiler.emission.launch import EmittedKernel
+from musadata.compiler.emission.tiled import partition
+from musadata.compiler.ir.code import Declare, of_kind, settle
+from musadata.compiler.ir.index_formulas import Opaque, Variable, number
+from musadata.compiler.ir.scalar import Added, Buffer, Call, Load
+from musadata.compiler.ir.schedule import Bind, Combine, Stage, TensorCore, Tile, Unroll, Vectorise
+from musadata.compiler.lowering.fusion import Kernel, Reduce, Scan, Store
+from musadata.compiler.lowering.layout import flatten
+from musadata.compiler.lowering.rewriting import substitute
+from musadata.compiler.lowering.shared_axes import dealt
+from musadata.tracing.roofline import Device, Unit, itemsize
+
+WARP, _SECTOR, _LINE = 32, 32, 128
+_UNROLLED = 4  # loads of a simple loop that nvcc has under way at once
+_BARRIER, _SHUFFLE = 40, 25  # cycles
+_KEPT = 0.5  # of L2, in which what is read again soon still is
+_PLAIN = frozenset(("add", "sub", "mul", "neg", "abs", "max", "min", "lt", "gt", "le", "ge", "eq", "ne", "and", "or"))
+_FUNCTION = 8  # instructions of what is no plain arithmetic: a division, a root, an exponential
+_TYPES = {"float": 4, "double": 8, "half": 2, "__half": 2, "__nv_bfloat16": 2, "int": 4, "float4": 16}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A kernel by one schedule, at one set of sizes. Bytes and counts are those of one launch.
+
+    Attributes:
+        emitted: the kernel.
+        device: what it runs on.
+        blocks: how many there are.
+        shared: bytes of shared memory of a block.
+        held: registers of a thread that hold sums or a row; 0 where there are few.
+        rounds: loads of a thread that wait for each other.
+        lines: cache lines that one load of a warp touches, the worst of all, and what it is from.
+        moved: bytes from and to memory.
+        fetched: bytes that multiprocessors ask L2 for.
+        limits: seconds, by what limits.
+    """
+
+    emitted: EmittedKernel
+    device: Device
+    blocks: int
+    shared: int
+    held: int
+    rounds: int
+    lines: tuple[int, Buffer | None]
+    moved: int
+    fetched: int
+    limits: Mapping[str, float]
+    flops: int = 0  # of a product
+    unit: Unit = Unit.FP32
+
+    @property
+    def threads(self) -> int:
+        """Of a block."""
+        return math.prod(self.emitted.threads)
+
+    @property
+    def at_once(self) -> int:
+        """Blocks that the device runs at once."""
+        return _at_once(self.device, self.threads, self.shared, self.held)
+
+    @property
+    def seconds(self) -> float:
+        return max(self.limits.values())
+
+    @property
+    def bound(self) -> str:
+        return max(self.limits, key=lambda name: self.limits[name])
+
+    @property
+    def rank(self) -> float:
+        """Seconds, and of schedules that take as long, a little for how near their other limits are."""
+        return self.seconds + 0.02 * sum(self.limits.values())
+
+
+def _at_once(device: Device, threads: int, shared: int, held: int) -> int:
+    fitting = [device.blocks, device.threads // threads, device.registers // (threads * max(32, held + 32))]
+    fitting += [device.shared // (shared + 1024)] if shared else []
+    return device.multiprocessors * max(1, min(fitting))
+
+
+def cost_of(emitted: EmittedKernel, sizes: Mapping[str, int], device: Device) -> Cost | None:
+    """The cost of a kernel; None where its schedule has no model: attention, triangles, sums by atomics."""
+    work = _Work(emitted, dict(sizes), device)
+    kernel = emitted.kernel
+    if kernel.attends or any(isinstance(stage.value, Added) for stage in kernel.stages):
+        return None
+    if emitted.schedule.find(Tile):
+        return work.of_tiles()
+    return work.of_points()
+
+
+@dataclass(frozen=True)
+class _Work:
+    emitted: EmittedKernel
+    sizes: dict[str, int]
+    device: Device
+
+    @property
+    def kernel(self) -> Kernel:
+        return self.emitted.kernel
+
+    def extent(self, axes: Sequence[Variable]) -> int:
+        return math.prod(axis.extent.evaluate(self.sizes) for axis in axes)
+
+    @cached_property
+    def points(self) -> int:
+        return self.extent(self.kernel.axes)
+
+    @cached_property
+    def threads(self) -> int:
+        return math.prod(self.emitted.threads)
+
+    @cached_property
+    def shared(self) -> int:
+        """Bytes of shared memory of a block, as far as they follow from the code."""
+        asked = settle(self.emitted.host.setup, self.sizes).get("shared_bytes", (0,))[0]
+        arrays = [one for one in of_kind(self.emitted.function.body, Declare) if one.prefix.startswith("__shared__")]
+        sides = [[side for side in one.sizes if isinstance(side, int)] for one in arrays]
+        known = zip(arrays, sides, strict=True)
+        return asked + sum(
+            math.prod(some) * _TYPES.get(one.kind, 4) for one, some in known if len(some) == len(one.sizes)
+        )
+
+    def bytes_of(self, buffers: Sequence[Buffer]) -> int:
+        return sum(math.prod(s.evaluate(self.sizes) for s in b.shape) * itemsize(b.dtype) for b in buffers)
+
+    @cached_property
+    def least(self) -> int:
+        """Bytes of all that is read and written, each once."""
+        kernel = self.kernel
+        read = [buffer for buffer in kernel.inputs if buffer not in kernel.outputs]
+        asked = sum(
+            self._loads(stage) * itemsize(load.buffer.dtype) for stage in kernel.stages for load in _loads(stage)
+        )
+        return min(self.bytes_of(read), asked) + self.bytes_of(kernel.outputs)
+
+    @cached_property
+    def is_double(self) -> bool:
+        return any(buffer.dtype == "float64" for buffer in (*self.kernel.inputs, *self.kernel.outputs))
+
+    @cached_property
+    def operations(self) -> int:
+        """Instructions of all points; an addition beside a multiplication is one."""
+        total = 0
+        for stage in self.kernel.stages:
+            calls = [node.operation for node in stage.value.walk() if isinstance(node, Call)]
+            total += self._loads(stage) * sum(1 if name in _PLAIN else _FUNCTION for name in calls)
+        return total
+
+    def _loads(self, stage: Reduce | Store | Scan) -> int:
+        return self.points * self.extent(stage.axes)
+
+    # Kernels without tiles.
+
+    def of_points(self) -> Cost:
+        emitted, schedule, device = self.emitted, self.emitted.schedule, self.device
+        team = {"warp": WARP, "block": self.threads}.get(schedule.team, 1)
+        if schedule.by_columns:
+            team = emitted.threads[1]
+        grid = emitted.host.grid(self.sizes)
+        blocks, trips = (math.prod(grid), 1) if grid is not None else self._striding()
+        row = schedule.find(Stage, "inner")
+        held = row.amount if row else 0
+        inner = max((self.extent(stage.axes) for stage in self.kernel.stages), default=1)
+        passes = self._passes(online=schedule.online, held=bool(row) and inner <= team * held)
+        requests, fetched, worst = self._requested(passes)
+        at_a_time = {True: held or _UNROLLED, False: 1}
+        steps = [self.extent(stage.axes) / team / at_a_time[bool(stage.axes)] for stage, _ in passes]
+        rounds = max(1, trips * sum(map(math.ceil, steps)))
+        slots = _at_once(device, self.threads, self.shared, held)
+        lifetime = self._joining(team) * trips / device.clock + rounds * device.latency
+        moved = self.least + self._read_again(passes, slots, team)
+        unit = Unit.FP64 if self.is_double else Unit.FP32
+        limits = {
+            "memory": moved / device.bytes_per_second,
+            "L2": fetched / device.cache_bytes_per_second,
+            "L1": requests / (device.multiprocessors * device.clock),
+            "arithmetic": 2 * self.operations / device.rate(unit),
+            "latency": math.ceil(blocks / slots) * lifetime,
+        }
+        made = sum(2 * self._loads(stage) for stage in self.kernel.reductions if stage.contraction)
+        return Cost(emitted, device, blocks, self.shared, held, rounds, worst, moved, fetched, limits, made, unit)
+
+    def _requested(
+        self, passes: Sequence[tuple[Reduce | Store | Scan, list[Load]]]
+    ) -> tuple[float, int, tuple[int, Buffer | None]]:
+        """Cache lines that loads touch, bytes that are fetched from L2 and stored, and the load that touches most."""
+        turned = self.emitted.schedule.find(Stage, "elements") is not None
+        requests, fetched = 0.0, 0.0
+        worst: tuple[int, Buffer | None] = (0, None)
+        for stage, load in [(stage, load) for stage, loads in passes for load in loads]:
+            sectors, lines = (4, 1) if turned else self._touched(stage, load)
+            warps = self._loads(stage) / WARP
+            requests += warps * lines
+            stays = self._stays(stage, load)
+            fetched += warps * (WARP * itemsize(load.buffer.dtype) if stays else sectors * _SECTOR)
+            worst = max(worst, (lines, load.buffer), key=lambda one: one[0])
+        for stage in self.kernel.stages:
+            if stage.buffer is not None:
+                points = self._loads(stage) if isinstance(stage, Store) else self.points
+                fetched += points * itemsize(stage.buffer.dtype)
+        return requests, int(fetched), worst
+
+    def _striding(self) -> tuple[int, int]:
+        """Blocks of a grid that goes on, and how often it does."""
+        wide = self.emitted.schedule.find(Vectorise)
+        items = math.ceil(self.points / (wide.amount if wide else 1) / self.threads)
+        blocks = min(items, self.device.threads // self.threads * self.device.multiprocessors)
+        return blocks, math.ceil(items / blocks)
+
+    def _passes(self, *, online: bool, held: bool) -> list[tuple[Reduce | Store | Scan, list[Load]]]:
+        """The loops over a point's steps with what each loads; nothing again that registers hold."""
+        found: list[tuple[Reduce | Store | Scan, list[Load]]] = []
+        seen: set[object] = set()
+        for stage in self.kernel.stages:
+            loads = [load for load in _loads(stage) if (load.buffer, load.index) not in seen]
+            joined = online and found and isinstance(stage, Reduce) and isinstance(found[-1][0], Reduce)
+            if (held or joined) and loads == []:
+                continue
+            seen.update((load.buffer, load.index) for load in loads if held or not stage.axes or online)
+            found.append((stage, loads))
+        return found
+
+    def _touched(self, stage: Reduce | Store | Scan, load: Load) -> tuple[int, int]:
+        """Sectors and cache lines that a load of a warp touches, in the middle of all loops."""
+        axis = self._lanes(stage)
+        size = itemsize(load.buffer.dtype)
+        flat = flatten(list(load.index), list(load.buffer.shape))
+        if any(isinstance(atom, Opaque) for atom in flat.atoms()):
+            return WARP, WARP
+        if axis is None:
+            return 1, 1
+        extent = axis.extent.evaluate(self.sizes)
+        first = max(0, extent // 2 - WARP)
+        lanes = [substitute(flat, {axis: number(first + lane % max(1, extent))}) for lane in (*range(WARP),)]
+        places = [one.evaluate(self.sizes) * size for one in lanes]
+        return len({place // _SECTOR for place in places}), len({place // _LINE for place in places})
+
+    def _lanes(self, stage: Reduce | Store | Scan) -> Variable | None:
+        """The axis along which the lanes of a warp lie beside each other."""
+        axes = stage.axes if self.emitted.schedule.team in ("warp", "block") else self.kernel.axes
+        return axes[-1] if axes else None
+
+    def _stays(self, stage: Reduce | Store | Scan, load: Load) -> bool:
+        """Whether the rest of a sector is used by the same thread's next steps, from L1."""
+        if not stage.axes or self.emitted.schedule.team != "thread":
+            return False
+        flat = flatten(list(load.index), list(load.buffer.shape))
+        return any(monomial == (stage.axes[-1],) and factor == 1 for monomial, factor in flat.terms)
+
+    def _read_again(self, passes: Sequence[tuple[Reduce | Store | Scan, list[Load]]], slots: int, team: int) -> int:
+        """Bytes that come from memory once more, as later passes find them in L2 no longer."""
+        at_once = min(self.points, slots * max(1, self.threads // team))
+        loops = [(stage, load) for stage, loads in passes if stage.axes for load in loads]
+        seen: set[Buffer] = set()
+        again = 0
+        for stage, load in loops:
+            size = self.extent(stage.axes) * itemsize(load.buffer.dtype)
+            if load.buffer in seen and size * at_once > _KEPT * self.device.cache:
+                again += self.points * size
+            seen.add(load.buffer)
+        return again
+
+    def _joining(self, team: int) -> float:
+        """Cycles in which the threads of a point join what they have, for all of its reductions."""
+        combine = self.emitted.schedule.find(Combine)
+        if combine is None or team == 1:
+            return 0.0
+        reductions = 1 if combine.online else len(self.kernel.reductions)
+        tree = (2 + math.log2(team)) * _BARRIER
+        shuffles = 5 * _SHUFFLE
+        both = 2 * shuffles + 2 * _BARRIER
+        return reductions * {"tree": tree, "shuffle": shuffles, "shuffle and tree": both}.get(combine.by, 2 * _BARRIER)
+
+    # Products in tiles.
+
+    def of_tiles(self) -> Cost | None:
+        emitted, schedule, device = self.emitted, self.emitted.schedule, self.device
+        kernel = dealt(self.kernel)
+        parts, grid = partition(kernel), emitted.host.grid(self.sizes)
+        if parts is None or grid is None:
+            return None
+        stage, tile = kernel.reductions[0], schedule.get(Tile)
+        depth, blocks = self.extent(stage.axes), math.prod(grid)
+        size = min((itemsize(load.buffer.dtype) for load in _loads(stage)), default=4)
+        if lines := schedule.find(Bind):
+            return self._of_lines(blocks, depth, WARP if lines.to == "warp" else 1)
+        fetched = blocks * depth * (tile.rows + tile.cols) * size + self.bytes_of(kernel.outputs)
+        flops = 2 * blocks * tile.rows * tile.cols * depth
+        own, cores = schedule.find(Unroll, "sums"), schedule.find(TensorCore)
+        split = tile.rows * tile.cols // self.threads
+        rows, cols = (own.rows, own.cols) if own else (max(1, split), 1)
+        held = rows * cols if own else split
+        if cores:
+            held = tile.rows * tile.cols // self.threads
+            words = flops / 2 / 256 * 0.5
+        else:
+            words = flops / 2 * (1 / rows + 1 / cols)
+        slots = _at_once(device, self.threads, self.shared, held)
+        unit = Unit.TENSOR if cores else Unit.FP64 if size == 8 else Unit.FP32
+        busy = min(1.0, blocks / device.multiprocessors)
+        uneven = math.ceil(blocks / slots) * slots / blocks if blocks > slots else 1.0
+        rounds = math.ceil(depth / max(1, tile.depth))
+        limits = {
+            "memory": self.least / device.bytes_per_second,
+            "L2": fetched / device.cache_bytes_per_second,
+            "arithmetic": flops / device.rate(unit) / busy * uneven,
+            "shared memory": words / (WARP * device.multiprocessors * device.clock) / busy * uneven,
+            "latency": math.ceil(blocks / slots) * rounds * 2 * _BARRIER / device.clock + device.latency,
+        }
+        made, least = 2 * self.points * depth, self.least
+        return Cost(emitted, device, blocks, self.shared, held, rounds, (1, None), least, fetched, limits, made, unit)
+
+    def _of_lines(self, blocks: int, depth: int, team: int) -> Cost:
+        """A product with few rows or columns, which reads the large operand once."""
+        rounds, slots = math.ceil(depth / team / _UNROLLED), _at_once(self.device, self.threads, self.shared, 0)
+        limits = {
+            "memory": self.least / self.device.bytes_per_second,
+            "L2": self.least / self.device.cache_bytes_per_second,
+            "latency": math.ceil(blocks / slots) * rounds * self.device.latency,
+        }
+        return Cost(
+            self.emitted, self.device, blocks, self.shared, 0, rounds, (1, None), self.least, self.least, limits
+        )
+
+
+def _loads(stage: Reduce | Store | Scan) -> list[Load]:
+    """What a stage loads, each place once, constants aside."""
+    found = {(load.buffer, load.index): load for load in stage.value.loads if load.buffer.role != "constant"}
+    return list(found.values())
