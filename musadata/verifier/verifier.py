@@ -4,14 +4,14 @@ import importlib.metadata
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache, lru_cache, partial
 from typing import Self
 
 from musadata.config import VerifierConfig
 from musadata.errors import MusadataError
 from musadata.records import Finding, InputSpec, Task, Verdict, VerifyStage
-from musadata.rows import content_id
+from musadata.rows import content_id, restore
 from musadata.sandbox import Sandbox
 from musadata.verifier.backend_choice import open_backend
 from musadata.verifier.backends.protocol import Backend
@@ -19,7 +19,7 @@ from musadata.verifier.compilation.shared_compile import SharedCompile
 from musadata.verifier.extract import extract
 from musadata.verifier.policies import apply_policy, load_policy
 from musadata.verifier.protocol.access_counts import CountedCall
-from musadata.verifier.protocol.entry_points import IMPORT_CANDIDATE, RUN_REFERENCE, module_of
+from musadata.verifier.protocol.entry_points import DERIVE_SHAPES, IMPORT_CANDIDATE, RUN_REFERENCE, module_of
 from musadata.verifier.protocol.message_encoding import serve_candidate
 from musadata.verifier.protocol.unit_tests import UnitTestRun
 from musadata.verifier.protocol.variants import DECLARED
@@ -44,7 +44,11 @@ from musadata.verifier.trusted.unit_test_run import run_unit_test
 from musadata.verifier.trusted.verifier_resources import Resources, open_resources
 
 _REMEMBERED = 64  # candidates, and references that came alone: finding smaller sizes takes a second
-REFERENCE_PRELOAD = (*PRELOAD, module_of(RUN_REFERENCE))  # what a sandbox for references should import once
+REFERENCE_PRELOAD = (
+    *PRELOAD,
+    module_of(RUN_REFERENCE),
+    module_of(DERIVE_SHAPES),
+)  # what a sandbox for references should import once
 
 
 class Verifier:
@@ -69,6 +73,7 @@ class Verifier:
         self._shared = references
         self._preload = (*REFERENCE_PRELOAD, *(PRELOAD_FOR_MANY if reads_many else ()))
         self._read = lru_cache(_REMEMBERED)(self._read_anew)
+        self._derived = lru_cache(_REMEMBERED)(self._derive_anew)
         self._checked = lru_cache(_REMEMBERED)(self._check_anew)
         self._checking = threading.Lock()
         self._stack = ExitStack()
@@ -131,9 +136,10 @@ class Verifier:
             return self.give_up(rules.REFERENCE_TOO_LARGE.finding(lone.reason))
         written = lone.written_sizes(candidate)
         judgements: list[Judgement] = []
-        for task, shrunk in zip(lone.forms, lone.shrunk, strict=True):
-            shapes = partial(collect_shapes, task, ())
-            exercise = replace(small, task_id=task.task_id, reference=task.reference, shapes=shapes)
+        for at, (task, shrunk) in enumerate(zip(lone.forms, lone.shrunk, strict=True)):
+            exercise = replace(self._exercise(task), measure=small.measure)
+            if at > 0:  # who relies on sizes that are even fails on others
+                exercise = replace(exercise, derived=list, brief=not _fails_at_size(judgements[0]))
             judgements.append(self._judge(exercise, candidate))
             other = _fails_at_size(judgements[-1]) or (has_own and _lacks_answer(judgements[-1]))
             if not other and (has_own or not judgements[-1].facts.right):
@@ -148,11 +154,22 @@ class Verifier:
                 lone, candidate, judgements[failed], describe_sizes(lone.shrunk[failed])
             )
         for size in lone.further_sizes(candidate):
-            for judgement, resized in self._judge_resized(lone, candidate, [size], least=-1):
+            for judgement, resized in self._judge_resized(lone, candidate, [size], least=-1, brief=True):
                 if _fails_at_size(judgement):
                     return replace(self._verdict(judgement), shrunk=resized)
-        judgement = judgements[-1].adding(self._find_at_declared_size(lone, candidate))
-        return replace(self._verdict(judgement), shrunk=describe_sizes(lone.shrunk[-1]))
+        proof = -1 if _fails_at_size(judgements[0]) else 0  # what was judged on all input sets
+        judgement = judgements[proof].adding(self._find_at_declared_size(lone, candidate))
+        return replace(self._verdict(judgement), shrunk=describe_sizes(lone.shrunk[proof]))
+
+    def _exercise(self, task: Task) -> Exercise:
+        """Of a form of a lone reference."""
+        shapes, derived = partial(collect_shapes, task, ()), partial(self._derived, task.reference, task.inputs)
+        return Exercise(task.task_id, task.reference, shapes, derived=derived)
+
+    def _derive_anew(self, reference: str, inputs: Sequence[InputSpec]) -> list[tuple[InputSpec, ...]]:
+        outcome = self._opened.reference_sandbox.call(DERIVE_SHAPES, reference, list(map(asdict, inputs)))
+        found = outcome.value if outcome.ok else []
+        return [tuple(restore(InputSpec, spec) for spec in specs) for specs in found]
 
     def _find_at_declared_size(self, lone: LoneReference, candidate: str) -> list[Finding]:
         program = self._check(candidate)
@@ -177,7 +194,7 @@ class Verifier:
         return replace(self._verdict(judgement), shrunk=shrunk)
 
     def _judge_resized(
-        self, lone: LoneReference, candidate: str, sizes: Sequence[tuple[int, int]], least: int = 0
+        self, lone: LoneReference, candidate: str, sizes: Sequence[tuple[int, int]], least: int = 0, brief: bool = False
     ) -> list[tuple[Judgement, str]]:
         """What comes of a candidate where some sizes of a reference have these values, and what was shrunk, for each
         form from `least` on; nothing where that is too much work, or the reference fails."""
@@ -187,8 +204,7 @@ class Verifier:
             return []
         found = []
         for task, shrunk in [*zip(resized.forms, resized.shrunk, strict=True)][least:]:
-            exercise = Exercise(task.task_id, task.reference, partial(collect_shapes, task, ()))
-            judgement = self._judge(exercise, candidate)
+            judgement = self._judge(replace(self._exercise(task), derived=list, brief=brief), candidate)
             if not _lacks_time(judgement):
                 found.append((judgement, describe_sizes(shrunk)))
         return found

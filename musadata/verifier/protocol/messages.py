@@ -258,7 +258,8 @@ class Call:
         order: of threads and blocks.
         poison: the byte that fresh memory holds.
         null_kernels: its kernels do nothing.
-        strided: its inputs are not contiguous; it may refuse them, but not silently take them for what they are not.
+        strided: its inputs are not contiguous.
+        may_refuse: with an exception, but it may not silently take its inputs for what they are not.
         check: of accesses: off, brief, full; empty where the backend knows none.
         settled: the call before had the same shapes, so that nothing kept has a reason to change.
         sampled: only some blocks of each launch run.
@@ -272,6 +273,7 @@ class Call:
     poison: int = 0xFF
     null_kernels: bool = False
     strided: bool = False
+    may_refuse: bool = False
     check: str = ""
     settled: bool = False
     unseen: int = 0

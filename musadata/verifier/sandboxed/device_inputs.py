@@ -22,7 +22,8 @@ from musadata.records import InputSpec
 from musadata.tasks.normal_values import moments
 from musadata.tracing.inputs import keep_structure, parse_literal
 from musadata.verifier.compilation.build_cache import build_once, cache_folder, hash_of
-from musadata.verifier.protocol.variants import PLAIN, apply_variant
+from musadata.verifier.protocol.variants import PLAIN
+from musadata.verifier.sandboxed.draws import apply_variant
 
 _SOURCE, _CUBIN = Path(__file__).with_name("philox.cu"), "philox.cubin"
 _CHUNK = 1 << 24  # values at a time, a multiple of 4

@@ -132,14 +132,20 @@ def _moved(result: Any) -> int:
     return 1 if isinstance(result, (bool, int, float, complex)) else 0
 
 
-class ClampWatch(DispatchMode):
-    """`bounds`: the sizes of the numbers between which clamps hold values."""
+class RangeWatch(DispatchMode):
+    """`bounds`: the sizes of the numbers between which clamps hold values. `overflows`: whether integers were made of
+    real numbers that they cannot hold, for which C++ defines nothing."""
 
     def __init__(self) -> None:
         super().__init__()
         self.bounds: list[float] = []
+        self.overflows = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func.overloadpacket.__name__.removesuffix("_") in ("clamp", "clamp_min", "clamp_max", "hardtanh"):
             self.bounds += [abs(float(one)) for one in args[1:] if isinstance(one, (int, float))]
-        return func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
+        if func.overloadpacket.__name__ == "_to_copy" and args[0].is_floating_point() and args[0].numel():
+            is_whole = not result.dtype.is_floating_point and result.dtype not in (torch.bool, torch.complex64)
+            self.overflows |= is_whole and float(args[0].abs().max()) > torch.iinfo(result.dtype).max
+        return result

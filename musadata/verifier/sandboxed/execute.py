@@ -141,7 +141,7 @@ class _Session:
             Path("facts").write_text(json.dumps(encode(self.facts)))
             made = _carry_out(run, call)
             self.facts = replace(self.facts, calls=(*self.facts.calls, made))
-            if made.error and not call.null_kernels and not call.strided:
+            if made.error and not call.null_kernels and not call.may_refuse:
                 break
         changed = tuple(name for name, leaves, data in run.outputs if _pack(leaves) != data)
         self.facts = replace(self.facts, changed_later=changed)

@@ -8,7 +8,7 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,24 +23,34 @@ from musadata.verifier.protocol.message_encoding import decode, encode
 from musadata.verifier.protocol.messages import Literal, ReferenceFacts, ReferenceRequest, ReferenceSet
 from musadata.verifier.protocol.pytree import flatten
 from musadata.verifier.protocol.tensors import pack
-from musadata.verifier.protocol.tolerance import Tolerance, measure_tolerance, measure_wide_tolerance
+from musadata.verifier.protocol.tolerance import (
+    CONDITION_FACTOR,
+    Tolerance,
+    measure_tolerance,
+    measure_wide_tolerance,
+)
 from musadata.verifier.protocol.variants import InputSet
 from musadata.verifier.sandboxed import plain_values
 from musadata.verifier.sandboxed.conditioning import measure_conditioning
-from musadata.verifier.sandboxed.dispatch_watch import ClampWatch, DispatchWatch
+from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch, RangeWatch
+from musadata.verifier.sandboxed.domain import find_domain
 from musadata.verifier.sandboxed.double_precision import Tables, call_in_double, find_tables
+from musadata.verifier.sandboxed.draws import apply_variant
 from musadata.verifier.sandboxed.model_state import construct_seeded, find_lone, randomise, tensors_of, turn
 from musadata.verifier.sandboxed.nonfinite import relax
 from musadata.verifier.sandboxed.rounding_noise import measure_typical
+from musadata.verifier.sandboxed.tied_choices import UNSTABLE, depends_on_choice
 
-_EXTREME = frozenset((variants.LARGE, variants.BEYOND, variants.TINY, variants.TIES, variants.BELOW))
-_EXTREME |= {variants.ORDERED, variants.ORDERED_ACROSS, variants.REDRAWN, *variants.PERTURBED}
+_USUAL = frozenset((variants.PLAIN, variants.SCALED, variants.SMALL, variants.OFFSET, variants.DERIVED))
+_OUTLYING = (1e25, 1e15, 1e6, 1e3)  # outliers, the best proof first
+_PULLED = 1e-9  # of the output's size: what moves it by more is a choice among equals
+_AGREES = 1e-3  # so near is a reference to the oracle on values that nobody declared
 _REACHED = 50.0  # by large inputs
 _MOST_NONFINITE = 0.5
 _VANISHING = 1e-12  # relative to the usual size: below it only rounding is left to compare
 _ROUNDINGS = 64  # by which two results may differ if only the order of additions differs
 _STATES = ((True, True), (True, False), (False, False))  # whether parameters, and buffers, are randomised
-_UNSTABLE = ("topk", "sort", "argsort", "kthvalue", "median", "nanmedian", "mode")
+_CHOOSING = UNSTABLE | {"argmax", "argmin", "max", "min", "amax", "amin", "aminmax", "cummax", "cummin", "unique_dim"}
 
 
 def run_reference(message: object) -> dict[str, object]:
@@ -73,6 +83,8 @@ class _Reference:
         initial: digests of its parameters and buffers as they were constructed.
         tables: see `find_tables`.
         remake: another such model, and what `find_lone` finds in it.
+        text: of the reference.
+        domains: by set of shapes, what `find_domain` finds.
         usual: by set of shapes, the oracle's results for the first input set that was run.
     """
 
@@ -81,12 +93,34 @@ class _Reference:
     initial: dict[str, str]
     tables: Tables
     remake: Callable[[], tuple[torch.nn.Module, list[str]]]
+    text: str
+    domains: dict[int, list[InputSpec]] = field(default_factory=dict)
     usual: dict[int, list[torch.Tensor]] = field(default_factory=dict)
 
     def draw(self, plan: InputSet, variant: str) -> list[Any]:
         """The input set's values, changed as the variant says."""
-        specs = self.specs[plan.shape]
-        return variants.apply_variant(specs, draw(specs, plan.seed), variant, plan.seed)
+        specs: Sequence[InputSpec] = self.specs[plan.shape]
+        if variant.endswith(variants.WIDE):
+            wide = self.domain(plan.shape)
+            specs = [
+                own if variant != variants.WIDE and own.kind != "uniform" else one
+                for own, one in zip(specs, wide, strict=True)
+            ]
+        name = variant.removesuffix(variants.WIDE).rstrip() or variant
+        return apply_variant(specs, draw(specs, plan.seed), name, plan.seed)
+
+    def domain(self, shape: int) -> list[InputSpec]:
+        """What it accepts in place of the specs of a set of shapes."""
+        if shape not in self.domains:
+            self.domains[shape] = find_domain(self.leaves, self.specs[shape], self.model, self.text, shape)
+        return self.domains[shape]
+
+    @cached_property
+    def operators(self) -> frozenset[str]:
+        """Names such as "topk" of what a call dispatches."""
+        with contextlib.suppress(Exception), DispatchWatch() as watch:
+            self.leaves(draw(self.specs[0], 0))
+        return frozenset(name.split(".")[1] for name in watch.operators)
 
     def leaves(self, values: list[Any]) -> list[torch.Tensor]:
         """The tensors of the result for copies of these values."""
@@ -126,6 +160,7 @@ def _build_stable(source: Any, arguments: Any, request: ReferenceRequest) -> _Re
             initial,
             tables,
             partial(_change_state, lambda: construct()[0], request.seed, changed),
+            request.reference,
         )
         _change_state(lambda: model, request.seed, changed)  # noqa: B023 (called at once)
         try:
@@ -195,10 +230,10 @@ def _run_plan(index: int, plan: InputSet, reference: _Reference) -> Iterator[Ref
             for found in _run_extreme(index, plan, replace(reference, model=model)):
                 _write(f"state{index}", tensors_of(model))
                 yield replace(found, own_state=True)
-    elif plan.variant in _EXTREME:
-        yield from _run_extreme(index, plan, reference)
-    elif plan.variant != variants.INFINITE:
+    elif plan.variant in _USUAL:
         yield _run_set(index, plan, reference)
+    elif plan.variant != variants.INFINITE:
+        yield from _run_extreme(index, plan, reference)
     elif not _is_finite(reference.floats(plan, variants.INFINITE) or []):
         yield _run_set(index, plan, replace(reference, usual={}))
 
@@ -239,10 +274,31 @@ def _run_set(index: int, plan: InputSet, reference: _Reference, extreme: bool = 
     if extreme and not all(tolerance.tight for tolerance in tolerances):
         loose = map(measure_wide_tolerance, leaves, oracle, shaken)
         tolerances = [wide if own.tight else own for own, wide in zip(tolerances, loose, strict=True)]
+    if variant.startswith(variants.OUTLIERS):
+        calm = reference.draw(plan, variants.WIDE if variant.endswith(variants.WIDE) else variants.PLAIN)
+        tolerances = [
+            _keep_calm(*each)
+            for each in zip(
+                oracle, conditions, tolerances, reference.leaves(calm), reference.oracle(calm, leaves), strict=True
+            )
+        ]
     if variant == variants.INFINITE:
         relax(reference.leaves, values, reference.draw(plan, variants.PLAIN), leaves, oracle)
     made = (oracle, conditions, tolerances)
     return _write_set(index, replace(plan, variant=variant), (values, given), (structure, leaves), made)
+
+
+def _keep_calm(
+    truth: torch.Tensor, condition: torch.Tensor, tolerance: Tolerance, leaf: torch.Tensor, calm: torch.Tensor
+) -> Tolerance:
+    """The tolerance of results without outliers; where these change the result, `condition` grows, in place, to what
+    `tolerance` allows with them."""
+    if calm.shape != truth.shape or not leaf.dtype.is_floating_point:
+        return tolerance
+    own = measure_wide_tolerance(leaf, calm, None)
+    moved = (truth - calm).abs() > _PULLED * calm.abs()
+    condition[moved] += max(0.0, tolerance.slack - own.slack) / CONDITION_FACTOR
+    return replace(tolerance, slack=min(own.slack, tolerance.slack), slices=())
 
 
 def _write_set(
@@ -271,46 +327,73 @@ def _write_set(
 
 
 def _run_extreme(index: int, plan: InputSet, reference: _Reference) -> list[ReferenceSet]:
-    """Run a set of extreme inputs, if the reference stays finite on it and some output's tolerance need not be
-    tightened."""
+    """Run a set of extreme inputs, if these differ from plain ones, the reference stays finite on them, and some
+    output's tolerance need not be tightened."""
+    plain = reference.draw(plan, variants.PLAIN)
     for variant in _alternatives(plan, reference):
+        values = reference.draw(plan, variant)
+        if plan.variant not in variants.STATES and all(map(_equals, values, plain)):
+            continue
         floats = reference.floats(plan, variant)
-        if floats is not None and (_is_finite(floats) or variant in variants.PERTURBED):
-            fact = _run_set(index, replace(plan, variant=variant), reference, extreme=True)
-            is_extreme = fact.plan.variant == variant  # not replaced by plain values
-            if is_extreme and not any(tolerance.tight for tolerance in fact.tolerances):
-                return [fact]
+        if floats is None or not (_is_finite(floats) or variant in variants.PERTURBED):
+            continue
+        if _goes_astray(variant) and not _is_near(reference, values):
+            continue
+        if UNSTABLE & reference.operators and depends_on_choice(partial(reference.leaves, values)):
+            continue  # large values give ties, too: many results of a softmax are 0
+        fact = _run_set(index, replace(plan, variant=variant), reference, extreme=True)
+        is_extreme = fact.plan.variant == variant  # not replaced by plain values
+        if is_extreme and not any(tolerance.tight for tolerance in fact.tolerances):
+            return [fact]
     return []
+
+
+def _equals(value: Any, other: Any) -> bool:
+    return torch.equal(value, other) if isinstance(value, torch.Tensor) else bool(value == other)
+
+
+def _goes_astray(variant: str) -> bool:
+    """Whether nobody may have thought of such values, so that the reference itself may fail on them."""
+    return variant.endswith(variants.WIDE) or variant.startswith((variants.OUTLIERS, variants.HUGE))
+
+
+def _is_near(reference: _Reference, values: list[Any]) -> bool:
+    """Whether it gives what the oracle gives, and no integer overflows on the way."""
+    with RangeWatch() as watch:
+        leaves = reference.leaves(values)
+    truths = reference.oracle(values, leaves)
+    return not watch.overflows and all(
+        bool(((leaf - truth).abs() <= _AGREES * (truth.abs() + _largest(truth))).all())
+        for leaf, truth in zip(leaves, truths, strict=True)
+    )
 
 
 def _alternatives(plan: InputSet, reference: _Reference) -> tuple[str, ...]:
     """The variants that may stand for a planned one, the best first."""
-    if plan.variant in (variants.LARGE, variants.TIES, variants.ORDERED_ACROSS) and _breaks_ties_at_will(
-        plan, reference
-    ):
-        return ()  # large values give ties, too: many results of a softmax are 0
-    if plan.variant == variants.LARGE:
-        return (variants.FAR, variants.LARGE) if _follows_shifts(plan, reference) else (variants.LARGE,)
-    if plan.variant == variants.BEYOND:
+    asked = plan.variant
+    if asked in (variants.STRIPED, variants.STRIPED_ACROSS):
+        return (asked,) if _CHOOSING & reference.operators else ()
+    if asked not in variants.SMALLEST:
+        return (variants.TIES, variants.NONZERO_TIES) if asked == variants.TIES else (asked,)
+    found: tuple[str, ...] = (asked,)
+    if asked == variants.LARGE and _follows_shifts(plan, reference):
+        found = variants.FAR, asked
+    if asked == variants.BEYOND:
         most = _find_clamp(plan, reference)
-        return (f"{variants.SCALED_BY}{2 * most:.0f}",) if most > _REACHED else ()
-    if plan.variant == variants.TIES:
-        return (variants.TIES, variants.NONZERO_TIES)
-    return (plan.variant,)
+        found = (f"{variants.SCALED_BY}{2 * most:.0f}",) if most > _REACHED else ()
+    if asked == variants.OUTLIERS:
+        found = tuple(f"{asked}{size:g}" for size in _OUTLYING)
+    if any(spec.kind == "normal" for spec in reference.specs[plan.shape]):
+        return found
+    is_wide = any(spec.kind == "normal" for spec in reference.domain(plan.shape))
+    return tuple(f"{one} {variants.WIDE}" for one in found) if is_wide else ()
 
 
 def _find_clamp(plan: InputSet, reference: _Reference) -> float:
     """The largest number that the reference clamps to; 0 if there is none."""
-    with contextlib.suppress(Exception), ClampWatch() as watch:
+    with contextlib.suppress(Exception), RangeWatch() as watch:
         reference.leaves(reference.draw(plan, variants.PLAIN))
     return max(filter(math.isfinite, watch.bounds), default=0.0)
-
-
-def _breaks_ties_at_will(plan: InputSet, reference: _Reference) -> bool:
-    """Whether it uses a sort or selection that does not define which of several equal values comes first."""
-    with contextlib.suppress(Exception), DispatchWatch() as watch:
-        reference.leaves(reference.draw(plan, variants.PLAIN))
-    return any(name.split(".")[1] in _UNSTABLE for name in watch.operators)
 
 
 def _follows_shifts(plan: InputSet, reference: _Reference) -> bool:

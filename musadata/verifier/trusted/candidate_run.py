@@ -174,9 +174,10 @@ def _expect(opened: Resources, exercise: Exercise, seed: int) -> Expectation:
     shapes = exercise.shapes()
     if not shapes:  # it is proven at its measure size alone
         return Expectation((), (), b"", (), {})
-    sets = plan_sets(opened.config, exercise.task_id, shapes)
+    derived = exercise.derived()
+    sets = plan_sets(opened.config, exercise.task_id, shapes, len(derived), exercise.brief)
     kept = exercise.as_constructed
-    return opened.references.expect(exercise.reference, shapes, sets, seed, as_constructed=kept)
+    return opened.references.expect(exercise.reference, [*shapes, *derived], sets, seed, as_constructed=kept)
 
 
 def _finds_no_memory(judgement: Judgement) -> bool:

@@ -16,7 +16,7 @@ from musadata.verifier.backends.protocol import Backend
 from musadata.verifier.compilation.built import Built
 from musadata.verifier.protocol import measure_messages as measures
 from musadata.verifier.protocol import messages
-from musadata.verifier.protocol.variants import SWALLOWED
+from musadata.verifier.protocol.variants import DERIVED, SWALLOWED
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.native.native_code import check_native_code
 from musadata.verifier.trusted.baseline_process import BaselineFailed
@@ -182,7 +182,8 @@ class CandidateSession:
 
     def _calls(self, expectation: Expectation) -> list[messages.Call]:
         shapes = [item.plan.shape for item in expectation.sets]
-        return [] if not shapes else plan_calls(shapes, self.compilations.backend.checks, _UNSEEN_CALLS)
+        derived = [at for at, item in enumerate(expectation.sets) if item.plan.variant == DERIVED]
+        return plan_calls(shapes, self.compilations.backend.checks, _UNSEEN_CALLS, derived) if shapes else []
 
     def _judge(
         self, request: messages.JudgeRequest, timing: StartTiming

@@ -237,12 +237,13 @@ def _judge_results(
     right: dict[int, bool] = {}
     for call in calls[: len(expectation.sets)]:
         problems = _judge_set(report, call, calls, expectation)
-        right[call.set] = problems == []
+        if problems is not None or not call.may_refuse:
+            right[call.set] = problems == []
         outside = _outside_harness(report, call, expectation) if conditions[call.set] == DECLARED else []
         for finding in [*(problems or ()), *outside]:
             condition = conditions[call.set]
             found.setdefault((finding.rule, condition), replace(finding, condition=condition))
-    counted = [index for index, item in enumerate(expectation.sets) if item.discriminating]
+    counted = [index for index, item in enumerate(expectation.sets) if item.discriminating and index in right]
     facts = []
     for condition in dict.fromkeys(conditions):
         results = [right[index] for index in counted if conditions[index] == condition]

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from musadata.config import VerifierConfig
@@ -31,7 +31,8 @@ class Exercise:
     """What a candidate is judged against. `shapes` returns the sets of input shapes and may be slow, and so may
     `measure`, which returns None where there is no measure set. `checked`: for the emulator's cross-check where there
     are no proof sets. `as_constructed`: judge by the state that both constructors give after the same seed, as
-    KernelBench's harness does, and not by one that is copied by name. `alone`: set where the device's memory did not
+    KernelBench's harness does, and not by one that is copied by name. `derived`: further sets of shapes, see
+    `DERIVED`; may be slow. `brief`: only what shows whether sizes matter. `alone`: set where the device memory did not
     suffice beside other candidates; called before the candidate is measured, when none of our memory is kept for
     others."""
 
@@ -42,6 +43,8 @@ class Exercise:
     checked: tuple[tuple[InputSpec, ...], ...] = ()
     alone: Callable[[], None] | None = None
     as_constructed: bool = False
+    derived: Callable[[], list[tuple[InputSpec, ...]]] = list
+    brief: bool = False
 
 
 def derive_seed(config: VerifierConfig, task_id: str, *purpose: object) -> int:
@@ -55,10 +58,12 @@ def collect_shapes(task: Task, extra: Sequence[Sequence[InputSpec]]) -> list[tup
     return list(dict.fromkeys([tuple(task.inputs), *map(tuple, extra)]))
 
 
-def plan_sets(config: VerifierConfig, task_id: str, shapes: Sequence[Sequence[InputSpec]]) -> list[InputSet]:
+def plan_sets(
+    config: VerifierConfig, task_id: str, shapes: Sequence[Sequence[InputSpec]], derived: int = 0, brief: bool = False
+) -> list[InputSet]:
     """All input sets. The first comes again at once, hardly changed; then the sets of shapes alternate, so that nothing
-    that a call keeps fits the next one. Of a set
-    of shapes that is there for its one long size or its many elements, one is drawn."""
+    that a call keeps fits the next one. Of a set of shapes that is there for its one long size or its many elements,
+    one is drawn, and of those that are `derived`, which have the next numbers. `brief`: see `Exercise`."""
     count, full = config.input_sets, _drawn_in_full(shapes)
 
     def draw_set(shape: int, variant: str, last: object) -> InputSet:
@@ -70,17 +75,16 @@ def plan_sets(config: VerifierConfig, task_id: str, shapes: Sequence[Sequence[In
         for shape in (full if index else range(len(shapes)))
     ]
     plain, others = sets[0], sets[1:]
-    # `run_reference` drops those of the following that prove nothing.
-    sets = [plain, *(replace(plain, variant=variant) for variant in variants.PERTURBED), *others]
-    sets += [draw_set(0, variant, variant) for variant in (*variants.STATES, variants.ORDERED, variants.ORDERED_ACROSS)]
-    if any(map(variants.is_constant, shapes[0])):
-        sets.append(draw_set(0, variants.REDRAWN, variants.REDRAWN))
-    for shape in reversed(full):
-        if variants.can_tie(shapes[shape]):
-            sets += [draw_set(shape, variant, variant) for variant in (variants.TIES, variants.BELOW)]
+    if brief:
+        return sets
+    sets = [plain, *(replace(plain, variant=variant) for variant in variants.PERTURBED)]
+    sets += [draw_set(len(shapes) + number, variants.DERIVED, 0) for number in range(derived)] + others
     smallest = min(full, key=lambda shape: sum(math.prod(spec.shape) for spec in shapes[shape]))
-    if variants.can_be_large(shapes[smallest]):
-        sets += [draw_set(smallest, variant, variant) for variant in (variants.LARGE, variants.BEYOND, variants.TINY)]
+    rows = [(0, variants.FIRST), *((shape, variants.EACH) for shape in reversed(full)), (smallest, variants.SMALLEST)]
+    for shape, names in rows:  # `run_reference` drops those that prove nothing
+        drawn = [draw_set(shape, name, name) for name in names]
+        # The same once more takes the next seed.
+        sets += [replace(one, seed=one.seed + names[:at].count(one.variant)) for at, one in enumerate(drawn)]
     return [*sets, draw_set(0, variants.INFINITE, 0)]
 
 
@@ -102,10 +106,16 @@ def _drawn_in_full(shapes: Sequence[Sequence[InputSpec]]) -> list[int]:
     ]
 
 
-def plan_once(shapes: Sequence[int], checks: str = "") -> list[Call]:
-    """One call for each input set. `shapes` are their sets of shapes; a brief check covers the first call of each."""
+def plan_once(shapes: Sequence[int], checks: str = "", derived: Collection[int] = ()) -> list[Call]:
+    """One call for each input set, of which a candidate may refuse those that are `derived`. `shapes` are their sets of
+    shapes; a brief check covers the first call of each."""
     return [
-        Call(index, f"output{index}", check=_after_first(checks) if shape in shapes[:index] else checks)
+        Call(
+            index,
+            f"{'derived' if index in derived else 'output'}{index}",
+            may_refuse=index in derived,
+            check=_after_first(checks) if shape in shapes[:index] else checks,
+        )
         for index, shape in enumerate(shapes)
     ]
 
@@ -114,16 +124,16 @@ def _after_first(checks: str) -> str:
     return "off" if checks == "brief" else checks
 
 
-def plan_calls(shapes: Sequence[int], checks: str = "", unseen: int = 0) -> list[Call]:
+def plan_calls(shapes: Sequence[int], checks: str = "", unseen: int = 0, derived: Collection[int] = ()) -> list[Call]:
     """Every set once, then the first again: threads in reverse order over other memory, inputs that are not contiguous,
     and a replay with null kernels. `unseen` calls precede the last plain one, for candidates that behave only at first.
     Of each set of shapes, the first set again over zeros: a flag that no thread writes is true in all other memory.
     """
-    rest, calls = _after_first(checks), plan_once(shapes, checks)
+    rest, calls = _after_first(checks), plan_once(shapes, checks, derived)
     settled = shapes[-1] == shapes[0]
     again = Call(0, "repeated", order="reverse", poison=OTHER_POISON, check=rest, settled=settled, unseen=unseen)
     calls.append(again)
-    calls.append(Call(0, "strided", strided=True, check=rest))
+    calls.append(Call(0, "strided", strided=True, may_refuse=True, check=rest))
     often = [shape for shape in dict.fromkeys(shapes) if shapes.count(shape) > 1 or len(shapes) == len(set(shapes))]
     calls += [Call(shapes.index(one), f"zeros{one}", poison=ZERO_POISON, check=rest) for one in often]
     calls.append(Call(0, "null_replay", null_kernels=True, check=rest))

@@ -7,13 +7,16 @@ from musadata.records import InputSpec
 from musadata.tracing.inputs import draw
 from musadata.verifier.protocol.variants import (
     ELEMENT,
+    NUDGED,
     ORDERED,
     ORDERED_ACROSS,
+    OUTLIERS,
     PERMUTED,
     REDRAWN,
+    STRIPED,
     SWAPPED,
-    apply_variant,
 )
+from musadata.verifier.sandboxed.draws import apply_variant
 
 X = InputSpec("x", "normal", "float32", (16, 64))
 INDICES = InputSpec("i", "integers", "int64", (40,), 0.0, 9.0)
@@ -70,3 +73,29 @@ def test_constants_are_redrawn_far_from_what_they_were():
         assert abs(one - 1.0) > 0.25 and 0.25 < one < 2.5
         assert (other > 0.25).all()
         assert torch.equal(x, draw([ones, tiny, X], seed)[2])
+
+
+def test_a_nudge_leaves_the_upper_bits_of_each_element():
+    (_, (permuted,)), (_, (nudged,)) = changed(PERMUTED), changed(NUDGED)
+    upper = [value.view(torch.int32) >> 16 for value in (permuted, nudged)]
+    assert torch.equal(*upper) and (permuted != nudged).all()
+
+
+def test_two_seeds_in_a_row_take_a_constant_to_both_sides():
+    ones = InputSpec("s", "uniform", "float32", (), 1.0, 1.000001)
+    for seed in range(8):
+        found = sorted(float(changed(REDRAWN, (ones,), seed + more)[1][0]) for more in (0, 1))
+        assert found[0] < 1.0 < found[1]
+
+
+def test_outliers_leave_most_rows_as_they_were():
+    (plain,), (found,) = changed(f"{OUTLIERS}1e+06")
+    assert found[0, 0] >= 1e6 and set((found != plain).any(1).nonzero().flatten().tolist()) == {0, 8}
+
+
+def test_stripes_and_peaks_have_the_largest_values_at_places_of_one_kind():
+    (plain,), (found,) = changed(STRIPED, (InputSpec("x", "normal", "float32", (32, 128)),))
+    assert torch.equal(plain.sort(1).values, found.sort(1).values)
+    top = found.topk(4).indices
+    assert any(len(set((row % 32).tolist())) == 1 for row in top)
+    assert {0, 64, 32, 16} <= set(found.argmax(1).tolist())

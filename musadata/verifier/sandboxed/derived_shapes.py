@@ -1,0 +1,54 @@
+"""Inside the sandbox: further sets of shapes for a reference that declares one only, found by trying."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from musadata.records import InputSpec
+from musadata.rows import restore
+from musadata.tasks.reference_loading import build_model, load_reference
+from musadata.tasks.sizing.sizes import size_at
+from musadata.tracing.inputs import draw
+from musadata.tracing.shape_sets import Specs, groups, resize
+
+_MOST_TRIALS = 20
+_WHOLE_WARPS = 64
+
+
+def derive_shapes(text: str, inputs: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """A larger and a smaller set of shapes, as plain specs; fewer if sizes are fixed. Sizes are as even as they were.
+
+    A candidate with a size written into it, or that keeps what it has made for the first sizes, is wrong on one.
+    """
+    model = build_model(load_reference(text), 0)
+    own = tuple(restore(InputSpec, spec) for spec in inputs)
+
+    def runs(specs: Specs) -> bool:
+        try:
+            with torch.no_grad():
+                model(*draw(specs, 0))
+        except Exception:  # the reference may raise anything; that is the answer
+            return False
+        return True
+
+    found = dict.fromkeys(_vary(own, runs, sign) for sign in (1, -1))
+    return [list(map(dataclasses.asdict, specs)) for specs in found if specs != own]
+
+
+def _vary(own: Specs, runs: Callable[[Specs], bool], sign: int) -> Specs:
+    """With each size that can change a quarter larger or smaller, as `sign` says, or else the other way round."""
+    current, changed, left = own, set[tuple[int, int]](), _MOST_TRIALS
+    for places in groups(own):
+        size = size_at(own, min(places))
+        even = min(size & -size, _WHOLE_WARPS)
+        step = sign * even * max(1, size // (4 * even))
+        for trial in (resize(current, places, new) for new in (size + step, size - step) if new > 1):
+            if changed & places or size == 1 or left == 0 or trial == current:
+                break
+            left -= 1
+            if runs(trial):
+                current, changed = trial, changed | places
+                break
+    return current
