@@ -22,7 +22,7 @@ from musadata.verifier.protocol.access_counts import CountedCall
 from musadata.verifier.protocol.entry_points import DERIVE_SHAPES, IMPORT_CANDIDATE, RUN_REFERENCE, module_of
 from musadata.verifier.protocol.message_encoding import serve_candidate
 from musadata.verifier.protocol.unit_tests import UnitTestRun
-from musadata.verifier.protocol.variants import DECLARED
+from musadata.verifier.protocol.variants import DECLARED, DERIVED
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.native.called_functions import named_in
 from musadata.verifier.rules.python.legality import check_legality
@@ -137,9 +137,9 @@ class Verifier:
         written = lone.written_sizes(candidate)
         judgements: list[Judgement] = []
         for at, (task, shrunk) in enumerate(zip(lone.forms, lone.shrunk, strict=True)):
-            exercise = replace(self._exercise(task), measure=small.measure)
-            if at > 0:  # who relies on sizes that are even fails on others
-                exercise = replace(exercise, derived=list, brief=not _fails_at_size(judgements[0]))
+            is_last = at + 1 == len(lone.forms)  # others would not be as even as the declared sizes
+            brief = at > 0 and not _fails_at_size(judgements[0])
+            exercise = replace(self._exercise(task, derived=is_last, brief=brief), measure=small.measure)
             judgements.append(self._judge(exercise, candidate))
             other = _fails_at_size(judgements[-1]) or (has_own and _lacks_answer(judgements[-1]))
             if not other and (has_own or not judgements[-1].facts.right):
@@ -158,13 +158,15 @@ class Verifier:
                 if _fails_at_size(judgement):
                     return replace(self._verdict(judgement), shrunk=resized)
         proof = -1 if _fails_at_size(judgements[0]) else 0  # what was judged on all input sets
-        judgement = judgements[proof].adding(self._find_at_declared_size(lone, candidate))
+        further = [one for one in judgements[-1].findings if one.condition == DERIVED]
+        judgement = judgements[proof].adding([*further, *self._find_at_declared_size(lone, candidate)])
         return replace(self._verdict(judgement), shrunk=describe_sizes(lone.shrunk[proof]))
 
-    def _exercise(self, task: Task) -> Exercise:
+    def _exercise(self, task: Task, derived: bool = False, brief: bool = False) -> Exercise:
         """Of a form of a lone reference."""
-        shapes, derived = partial(collect_shapes, task, ()), partial(self._derived, task.reference, task.inputs)
-        return Exercise(task.task_id, task.reference, shapes, derived=derived)
+        further = partial(self._derived, task.reference, task.inputs) if derived else list
+        shapes = partial(collect_shapes, task, ())
+        return Exercise(task.task_id, task.reference, shapes, derived=further, brief=brief)
 
     def _derive_anew(self, reference: str, inputs: Sequence[InputSpec]) -> list[tuple[InputSpec, ...]]:
         outcome = self._opened.reference_sandbox.call(DERIVE_SHAPES, reference, list(map(asdict, inputs)))
@@ -204,7 +206,7 @@ class Verifier:
             return []
         found = []
         for task, shrunk in [*zip(resized.forms, resized.shrunk, strict=True)][least:]:
-            judgement = self._judge(replace(self._exercise(task), derived=list, brief=brief), candidate)
+            judgement = self._judge(self._exercise(task, brief=brief), candidate)
             if not _lacks_time(judgement):
                 found.append((judgement, describe_sizes(shrunk)))
         return found

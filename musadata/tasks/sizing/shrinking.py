@@ -38,6 +38,7 @@ _TRIALS = 8
 _LEAST_HALVED = 4
 _MOST_AGREED = 4096  # integers that are kept as they are
 _WHOLE_WARPS = 64
+_SEEN_OF_RANGE = 0.9  # of the integers below a bound, in a few draws
 
 _UNKNOWN = Cost(seconds=0.0, bytes=0, work=1 << 34, operators=0)  # of what is too much to be worked out
 
@@ -364,7 +365,8 @@ def _enlarge(source: str, inputs: list[dict[str, Any]], shrunk: Values) -> list[
     for spec, value in zip(inputs, _fake_inputs(source), strict=True):
         if isinstance(value, torch.Tensor):
             is_bound = spec["kind"] in ("integers", "offsets", "segments")
-            high = sizes.get(int(spec["high"]), spec["high"]) if is_bound else spec["high"]
+            near = (one for one in sorted(sizes) if _SEEN_OF_RANGE * one <= spec["high"] <= one)
+            high = sizes[found] if is_bound and (found := next(near, None)) else spec["high"]
             spec = {**spec, "shape": list(value.shape), "high": float(high)}
         enlarged.append(spec)
     return enlarged

@@ -31,9 +31,8 @@ REDRAWN, NEGATED = "plain, and constants have other values", "plain, and constan
 # Of the state: parameters that are small or alike at first, scaled up or turned, as no clamp expects.
 RAISED, TURNED = "plain, and lone parameters are large", "plain, and lone parameters have the other sign"
 STATES = (RAISED, TURNED)
-BEYOND = "beyond each clamp"  # stands for scaled inputs that reach what the reference clamps to
 SCALED_BY = "scaled by "  # and a number
-TINY, HUGE = f"{SCALED_BY}1e-05", f"{SCALED_BY}1e+25"  # detect values that are taken for 0, and squares that overflow
+TINY, HUGE = f"{SCALED_BY}1e-05", f"{SCALED_BY}1e+25"  # detect what is taken for 0, squares that overflow, clamps
 # Few elements that are by orders of magnitude larger than the others: what does not depend on them stays as exact as
 # without them, see `oracle`.
 OUTLIERS = "with outliers of "  # and a number
@@ -46,7 +45,7 @@ TIMED = frozenset(_ORDERS[0])  # on others a candidate may take another time
 # smallest of these.
 FIRST = (*STATES, ORDERED, ORDERED_ACROSS, STRIPED, STRIPED_ACROSS, REDRAWN, REDRAWN, NEGATED, WIDE)
 EACH = (TIES, BELOW)
-SMALLEST = (LARGE, BEYOND, TINY, HUGE, OUTLIERS)
+SMALLEST = (LARGE, TINY, HUGE, OUTLIERS)
 
 DECLARED, SHAPES, STRIDED = "declared", "shapes", "strided"  # see `records.ConditionFact`
 # Plain, in shapes that nobody has declared, but that the reference accepts; a candidate may refuse them.

@@ -29,7 +29,7 @@ def measure_conditioning(
     `truth` is the oracle of `values`. `exact`: the inputs are round numbers, so that rounding does not decide on which
     side of a step they are.
     """
-    shaken = oracle(_shake(values, 1.0, ALTERNATE, _NEAR))
+    shaken = oracle(shake(values))
     moves = [_distance(moved, right) for moved, right in zip(shaken, truth, strict=True)]
     for at, steps in enumerate(_measure_steps(oracle, values, truth)):
         moves[at] = torch.where(steps > 0, steps / CONDITION_FACTOR, moves[at])
@@ -91,6 +91,11 @@ def _jumps(moved: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 def _distance(moved: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     return (moved - right).abs().double().nan_to_num(0.0, 0.0, 0.0)
+
+
+def shake(values: Sequence[Any]) -> list[Any]:
+    """Float inputs moved by a rounding error."""
+    return _shake(values, 1.0, ALTERNATE, _NEAR)
 
 
 def _shake(values: Sequence[Any], sign: float, alternate: bool, units: Mapping[int, float]) -> list[Any]:

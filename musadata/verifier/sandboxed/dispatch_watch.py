@@ -133,17 +133,13 @@ def _moved(result: Any) -> int:
 
 
 class RangeWatch(DispatchMode):
-    """`bounds`: the sizes of the numbers between which clamps hold values. `overflows`: whether integers were made of
-    real numbers that they cannot hold, for which C++ defines nothing."""
+    """`overflows`: whether integers were made of real numbers that they cannot hold, for which C++ defines nothing."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.bounds: list[float] = []
         self.overflows = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func.overloadpacket.__name__.removesuffix("_") in ("clamp", "clamp_min", "clamp_max", "hardtanh"):
-            self.bounds += [abs(float(one)) for one in args[1:] if isinstance(one, (int, float))]
         result = func(*args, **(kwargs or {}))
         if func.overloadpacket.__name__ == "_to_copy" and args[0].is_floating_point() and args[0].numel():
             is_whole = not result.dtype.is_floating_point and result.dtype not in (torch.bool, torch.complex64)

@@ -5,7 +5,6 @@ No candidate ever runs in this process.
 
 import contextlib
 import copy
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -31,7 +30,7 @@ from musadata.verifier.protocol.tolerance import (
 )
 from musadata.verifier.protocol.variants import InputSet
 from musadata.verifier.sandboxed import plain_values
-from musadata.verifier.sandboxed.conditioning import measure_conditioning
+from musadata.verifier.sandboxed.conditioning import measure_conditioning, shake
 from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch, RangeWatch
 from musadata.verifier.sandboxed.domain import find_domain
 from musadata.verifier.sandboxed.double_precision import Tables, call_in_double, find_tables
@@ -45,7 +44,6 @@ _USUAL = frozenset((variants.PLAIN, variants.SCALED, variants.SMALL, variants.OF
 _OUTLYING = (1e25, 1e15, 1e6, 1e3)  # outliers, the best proof first
 _PULLED = 1e-9  # of the output's size: what moves it by more is a choice among equals
 _AGREES = 1e-3  # so near is a reference to the oracle on values that nobody declared
-_REACHED = 50.0  # by large inputs
 _MOST_NONFINITE = 0.5
 _VANISHING = 1e-12  # relative to the usual size: below it only rounding is left to compare
 _ROUNDINGS = 64  # by which two results may differ if only the order of additions differs
@@ -239,11 +237,13 @@ def _run_plan(index: int, plan: InputSet, reference: _Reference) -> Iterator[Ref
 
 
 def _run_lean(index: int, plan: InputSet, reference: _Reference) -> ReferenceSet:
-    """Once in single and once in double precision; what moves with the inputs is not measured."""
+    """Once in single and twice in double precision."""
     _, values, given, result = _run_variant(plan, reference)
     structure, leaves = flatten(result)
-    oracle = reference.oracle(values, leaves)
-    tolerances = [measure_wide_tolerance(leaf, truth, None) for leaf, truth in zip(leaves, oracle, strict=True)]
+    if plan.variant != variants.PLAIN and not _is_finite(leaves):
+        raise ValueError("not finite")
+    oracle, shaken = (reference.oracle(one, leaves) for one in (values, shake(values)))
+    tolerances = list(map(measure_wide_tolerance, leaves, oracle, shaken))
     return _write_set(index, plan, (values, given), (structure, leaves), (oracle, None, tolerances))
 
 
@@ -378,22 +378,12 @@ def _alternatives(plan: InputSet, reference: _Reference) -> tuple[str, ...]:
     found: tuple[str, ...] = (asked,)
     if asked == variants.LARGE and _follows_shifts(plan, reference):
         found = variants.FAR, asked
-    if asked == variants.BEYOND:
-        most = _find_clamp(plan, reference)
-        found = (f"{variants.SCALED_BY}{2 * most:.0f}",) if most > _REACHED else ()
     if asked == variants.OUTLIERS:
         found = tuple(f"{asked}{size:g}" for size in _OUTLYING)
     if any(spec.kind == "normal" for spec in reference.specs[plan.shape]):
         return found
     is_wide = any(spec.kind == "normal" for spec in reference.domain(plan.shape))
     return tuple(f"{one} {variants.WIDE}" for one in found) if is_wide else ()
-
-
-def _find_clamp(plan: InputSet, reference: _Reference) -> float:
-    """The largest number that the reference clamps to; 0 if there is none."""
-    with contextlib.suppress(Exception), RangeWatch() as watch:
-        reference.leaves(reference.draw(plan, variants.PLAIN))
-    return max(filter(math.isfinite, watch.bounds), default=0.0)
 
 
 def _follows_shifts(plan: InputSet, reference: _Reference) -> bool:

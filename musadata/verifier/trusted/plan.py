@@ -75,10 +75,10 @@ def plan_sets(
         for shape in (full if index else range(len(shapes)))
     ]
     plain, others = sets[0], sets[1:]
+    further = [draw_set(len(shapes) + number, variants.DERIVED, 0) for number in range(derived)]
     if brief:
-        return sets
-    sets = [plain, *(replace(plain, variant=variant) for variant in variants.PERTURBED)]
-    sets += [draw_set(len(shapes) + number, variants.DERIVED, 0) for number in range(derived)] + others
+        return [plain, *further, *others]
+    sets = [plain, *(replace(plain, variant=variant) for variant in variants.PERTURBED), *further, *others]
     smallest = min(full, key=lambda shape: sum(math.prod(spec.shape) for spec in shapes[shape]))
     rows = [(0, variants.FIRST), *((shape, variants.EACH) for shape in reversed(full)), (smallest, variants.SMALLEST)]
     for shape, names in rows:  # `run_reference` drops those that prove nothing

@@ -12,10 +12,11 @@ from musadata.verifier.protocol.messages import ReferenceFacts, ReferenceRequest
 from musadata.verifier.protocol.tensors import unpack
 from musadata.verifier.protocol.variants import (
     BELOW,
-    BEYOND,
+    HUGE,
     INFINITE,
     NONZERO_TIES,
     OFFSET,
+    OUTLIERS,
     PLAIN,
     RAISED,
     SCALED,
@@ -147,10 +148,19 @@ def test_what_a_clamp_takes_may_be_a_number_where_it_was_nan(tmp_path, monkeypat
     assert (oracle[1][nan[1]] != oracle[1][nan[1]]).all()
 
 
-def test_inputs_are_scaled_beyond_what_the_reference_clamps_to(tmp_path, monkeypatch):
+def test_huge_inputs_reach_clamps_where_results_are_finite_and_no_integer_overflows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert variants_of("(x * 2).clamp(-5000, 300)", (PLAIN, BEYOND)) == [PLAIN, "scaled by 10000"]
-    assert variants_of("x.clamp(-5, 3)", (PLAIN, BEYOND)) == [PLAIN]  # large inputs are beyond
+    assert variants_of("(x * 2).clamp(-5000, 300)", (PLAIN, HUGE)) == [PLAIN, HUGE]
+    assert variants_of("x * x", (PLAIN, HUGE)) == [PLAIN]
+    assert variants_of("(x * 2).to(torch.int32)", (PLAIN, HUGE)) == [PLAIN]
+
+
+def test_what_outliers_do_not_reach_stays_as_exact_as_without_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (_, found) = run("x.cumsum(1)", (PLAIN, OUTLIERS))
+    assert found.plan.variant == f"{OUTLIERS}1e+25" and found.tolerances[0].slack < 1e-2
+    condition = unpack((tmp_path / "condition1").read_bytes())["0"].values
+    assert condition[0].min() > 1e15 and condition[1:].max() < 1.0
 
 
 def test_a_set_comes_with_the_state_of_a_model_of_its_own(tmp_path, monkeypatch):
