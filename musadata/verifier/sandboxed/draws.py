@@ -186,12 +186,12 @@ def _redrawn(drawn: _Drawn) -> Any:
     return (math.copysign(size, spec.low) * (factors + (seed >> 2) % 64 / 1024.0)).to(value.dtype)
 
 
-def _in_one(drawn: _Drawn) -> torch.Tensor:
-    """Most elements are one of them: all of a histogram, or of the rows that are read, is in one place."""
-    changed = drawn.value.clone().view(-1)
-    changed[changed.numel() // 8 :] = changed[drawn.places.randrange(max(1, changed.numel()))].clone()
-    whole: torch.Tensor = changed.view(drawn.value.shape)
-    return whole
+def _in_one(drawn: _Drawn, best: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """Most elements are the least or the largest: all of a mask, a histogram, or the rows that are read, is one."""
+    changed: torch.Tensor = drawn.value.clone()
+    if changed.numel():
+        changed.view(-1)[changed.numel() // 8 :] = best(changed)
+    return changed
 
 
 def _with_special(drawn: _Drawn) -> torch.Tensor:
@@ -382,8 +382,12 @@ _ROWS = {
         uniform=_low_with_high_last,
     ),
     variants.INFINITE: _Row(normal=_with_infinities),
-    variants.ORDERED: _Row(real=lambda one: _by_rows(one, False, _ORDERS)),
-    variants.ORDERED_ACROSS: _Row(real=lambda one: _by_rows(one, True, _ORDERS), whole=_in_one),
+    variants.ORDERED: _Row(
+        real=lambda one: _by_rows(one, False, _ORDERS), whole=lambda one: _in_one(one, torch.Tensor.amin)
+    ),
+    variants.ORDERED_ACROSS: _Row(
+        real=lambda one: _by_rows(one, True, _ORDERS), whole=lambda one: _in_one(one, torch.Tensor.amax)
+    ),
     variants.STRIPED: _Row(real=lambda one: _by_rows(one, False, (_stripes, _peaks))),
     variants.STRIPED_ACROSS: _Row(real=lambda one: _by_rows(one, True, (_stripes, _peaks))),
     variants.REDRAWN: _Row(constant=_redrawn),
