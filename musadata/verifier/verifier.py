@@ -44,11 +44,8 @@ from musadata.verifier.trusted.unit_test_run import run_unit_test
 from musadata.verifier.trusted.verifier_resources import Resources, open_resources
 
 _REMEMBERED = 64  # candidates, and references that came alone: finding smaller sizes takes a second
-REFERENCE_PRELOAD = (
-    *PRELOAD,
-    module_of(RUN_REFERENCE),
-    module_of(DERIVE_SHAPES),
-)  # what a sandbox for references should import once
+# What a sandbox for references should import once.
+REFERENCE_PRELOAD = (*PRELOAD, module_of(RUN_REFERENCE), module_of(DERIVE_SHAPES))
 
 
 class Verifier:

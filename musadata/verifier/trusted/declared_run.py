@@ -19,7 +19,7 @@ from musadata.verifier.protocol.entry_points import RUN_CANDIDATE
 from musadata.verifier.protocol.message_encoding import serve_candidate
 from musadata.verifier.protocol.messages import Call, ContextMade, Proceed, RequestContext, RequestDevice, RequestPlan
 from musadata.verifier.protocol.tensors import Array
-from musadata.verifier.protocol.variants import BELOW, DECLARED, PLAIN, InputSet
+from musadata.verifier.protocol.variants import BELOW, DECLARED, ORDERED_ACROSS, PLAIN, InputSet
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.native.called_functions import named_in
 from musadata.verifier.trusted.candidate_report import Report, Result, read_facts, read_report
@@ -39,7 +39,7 @@ _CALLS = (
     *(Call(0, f"sampled{poison}", poison=poison, sampled=True, may_refuse=True) for poison in _POISONS),
     Call(0, "untouched", poison=_POISONS[0], null_kernels=True),
 )
-_IN_FULL = (Call(0, "whole"), Call(1, "extreme"))  # one more set has its extremes last
+_IN_FULL = (Call(0, "whole"), Call(1, "extreme"))  # one more set has its extremes last, or is mostly one integer
 _GROSS = 8.0  # times what is allowed elsewhere: sums of many values differ by more than those of few
 _FEW_INTEGERS = 0.01  # of an output may differ where real values nearly tie
 _SHARING = re.compile(r"atomic|grid_group|this_grid|__threadfence|volatile|cooperative")  # blocks that need others
@@ -56,9 +56,10 @@ def judge_declared(
         return []
     seed = derive_seed(opened.config, reference, "state")
     in_full = elements <= _MOST_IN_FULL
+    extreme = BELOW if any(spec.kind in ("normal", "uniform") for spec in specs) else ORDERED_ACROSS
     drawn = [
         InputSet(0, variant, derive_seed(opened.config, reference, "declared"))
-        for variant in (PLAIN, BELOW)[: 1 + in_full]
+        for variant in (PLAIN, extreme)[: 1 + in_full]
     ]
     try:
         expectation = opened.references.expect(reference, [specs], drawn, seed, _REFERENCE_SECONDS, lean=True)
