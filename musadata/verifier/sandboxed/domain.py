@@ -32,7 +32,7 @@ def find_domain(run: Run, specs: Sequence[InputSpec], model: torch.nn.Module, te
     for at, spec in enumerate(specs):
         if spec.kind == "uniform" and is_real(spec) and not spec.literal and not is_constant(spec):
             domain.widen_real(at)
-        elif spec.kind == "integers" and spec.dtype.startswith(("int", "uint")) and math.prod(spec.shape):
+        elif spec.kind == "integers" and spec.dtype.startswith(("int", "uint")) and 0 not in spec.shape:
             domain.widen_whole(at, sizes, named)
     return domain.specs
 
