@@ -16,7 +16,7 @@ import json
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -55,7 +55,7 @@ class KeptCaptures:
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         self._known: dict[str, dict[str, Any]] = dict(json.loads(line) for line in lines)
 
-    def call(self, function: str, *arguments: Any, limits: Limits) -> Outcome:
+    def call(self, function: str, *arguments: Any, limits: Limits, files: Mapping[str, bytes] | None = None) -> Outcome:
         key = hashlib.sha256(json.dumps([function, arguments]).encode()).hexdigest()
         if key not in self._known:
             if self._sandbox is None:

@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import cache
@@ -339,10 +340,10 @@ class Unpruned:
     def __init__(self, sandbox: Caller):
         self._sandbox = sandbox
 
-    def call(self, target: str, *arguments: Any, limits: Limits) -> Outcome:
+    def call(self, target: str, *arguments: Any, limits: Limits, files: Mapping[str, bytes] | None = None) -> Outcome:
         module, _, function = target.partition(":")
         if function != "search_and_prune":
-            return self._sandbox.call(target, *arguments, limits=limits)
+            return self._sandbox.call(target, *arguments, limits=limits, files=files)
         outcome = self._sandbox.call(f"{module}:search_arguments", *arguments, limits=limits)
         value = {**outcome.value, "definitions": arguments[0]} if outcome.ok else outcome.value
         return replace(outcome, value=value)

@@ -46,11 +46,11 @@ class BackendType(StrEnum):
 # The keys of each kind of source or teacher beside `kind`; `!` marks those without which it cannot do.
 KEYS: dict[str, str] = {
     SourceType.PACKAGE: "name! include exclude license dependencies",
-    SourceType.DIRECTORY: "path! include exclude license kernels dependencies",
-    SourceType.GIT: "url! revision include exclude license kernels dependencies",
-    SourceType.PYPI: "name! revision url include exclude license kernels dependencies",
-    SourceType.PARQUET: "path! name columns! include exclude license dependencies",
-    SourceType.GITHUB: "name! path! count url include exclude license kernels dependencies",
+    SourceType.DIRECTORY: "path! include exclude license kernels dependencies harvest_seconds",
+    SourceType.GIT: "url! revision include exclude license kernels dependencies harvest_seconds",
+    SourceType.PYPI: "name! revision url include exclude license kernels dependencies harvest_seconds",
+    SourceType.PARQUET: "path! name columns! include exclude license dependencies harvest_seconds",
+    SourceType.GITHUB: "name! path! count url include exclude license kernels dependencies harvest_seconds",
     SourceType.NNSMITH: "count! nodes",
     SourceType.COMPOSITION: "count!",
     SourceType.OPERATORS: "count!",
@@ -91,6 +91,8 @@ class SourceConfig:
         dependencies: releases of a package index ("timm==1.0.9") whose Python code may be copied into references that
             import it, for sources of code. They are fetched once, bounded in time and size, and read in memory; nothing
             of them is installed, and their setup never runs. A row's licence covers what was copied.
+        harvest_seconds: CPU time that one test file or example of a source of code may take: it runs in the sandbox,
+            and shows how its modules are constructed and called. It uses the packages that are installed. 0 runs none.
     """
 
     kind: SourceType
@@ -106,6 +108,7 @@ class SourceConfig:
     license: str = ""
     kernels: bool = True
     dependencies: tuple[str, ...] = ()
+    harvest_seconds: float = 5.0
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,8 @@ class TasksConfig:
         memory_mb: memory that it may take.
         max_elements: largest tensor that a task may hold.
         max_lines: longest reference; one that needs more drags a whole registry along and fits no prompt.
+        half_share: share of mined tasks whose parameters and inputs are in bfloat16 or float16, where the reference
+            passes every filter so.
         duplicate_similarity: Jaccard similarity from which two references count as near-duplicates.
         licenses: SPDX identifiers that are allowed.
         decontaminate: benchmark fingerprint sets to keep out (names in `musadata/tasks/fingerprints/` or paths).
@@ -127,6 +132,7 @@ class TasksConfig:
     memory_mb: int = 4096
     max_elements: int = 1 << 22
     max_lines: int = 1000
+    half_share: float = 0.25
     duplicate_similarity: float = 0.85
     licenses: tuple[str, ...] = (
         "Apache-2.0",

@@ -49,7 +49,7 @@ def probing() -> "Sandbox":
     """A warm sandbox for drafts, with all imported that probing needs: no fork pays for it again."""
     from musadata.tasks import probe
 
-    return _warm(probe.PRELOAD, "musadata.mining.search:warm_up")
+    return _warm((*probe.PRELOAD, "musadata.mining.harvest.recording"), "musadata.mining.search:warm_up")
 
 
 @ComputedOnce

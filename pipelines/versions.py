@@ -8,7 +8,12 @@ from musadata.verifier.backend_choice import BACKENDS
 
 SANDBOX = "musadata.sandbox"
 # What stage 1 executes in sandboxes, to find drafts and to probe them.
-EXECUTED = ("musadata.mining.search", "musadata.sources.nnsmith", "musadata.tasks.sizing.measure")
+EXECUTED = (
+    "musadata.mining.harvest.recording",
+    "musadata.mining.search",
+    "musadata.sources.nnsmith",
+    "musadata.tasks.sizing.measure",
+)
 
 
 def probing_version(config: Config) -> str:

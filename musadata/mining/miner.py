@@ -8,6 +8,7 @@ from musadata.mining.kernels.kernel_rows import KernelMiner
 from musadata.mining.slicing.class_slicing import Slicer
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.drafting import draft_file
+from musadata.mining.slicing.harvested import Harvest
 from musadata.records import Draft, KernelDraft, Reject
 from musadata.sandbox import Caller
 from musadata.sources.protocol import STEP, CodeFile, CodeSource, Source, contained
@@ -22,7 +23,7 @@ class Miner:
 
     def __init__(self, source: Source):
         self._source = source
-        self._tools: tuple[CodeSource, Slicer, KernelMiner] | None = None
+        self._tools: tuple[CodeSource, Slicer, Harvest, KernelMiner] | None = None
 
     def drafts(self, unit: str, sandbox: Caller) -> Iterator[Draft | KernelDraft | Reject]:
         """The drafts in a unit, in a fixed order, and a reject for everything that was left out."""
@@ -39,8 +40,10 @@ class Miner:
         where = f"{source.origin}/{path}"
         if self._tools is None or self._tools[0] is not source:
             index = PackageIndex(source.tree, source.importable, source.dependencies)
-            self._tools = source, Slicer(index), KernelMiner(source)
-        _, slicer, kernels = self._tools
-        yield from contained(lambda: draft_file(source, slicer, path, sandbox), STEP, where)
+            slicer = Slicer(index)
+            harvest = Harvest(index, slicer.callers, source.harvest_seconds)
+            self._tools = source, slicer, harvest, KernelMiner(source)
+        _, slicer, harvest, kernels = self._tools
+        yield from contained(lambda: draft_file(source, slicer, harvest, path, sandbox), STEP, where)
         if source.kernels:
             yield from contained(lambda: kernels.rows(path, sandbox), PAIR_STEP, where)

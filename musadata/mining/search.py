@@ -17,7 +17,6 @@ from musadata.mining.arguments.absent_packages import AbsentPackage
 from musadata.mining.arguments.attempt_execution import TRANSIENT, AttemptRunner, Result
 from musadata.mining.arguments.attempts import Attempt, shrunk, with_fewer_rows, with_init
 from musadata.mining.arguments.branch_scales import open_branches
-from musadata.mining.arguments.documented_inputs import documented_inputs
 from musadata.mining.arguments.facts import find_facts
 from musadata.mining.arguments.filling import cheap_filling
 from musadata.mining.arguments.guesses import guess_arguments, modest
@@ -37,6 +36,7 @@ from musadata.mining.unrun_statements import mostly_unrun, watched_lines
 
 MAX_TRIES = 240  # per module
 WARM_UP_MODULE = Path(__file__).with_name("warm_up_module.txt")
+MAX_AT_ONCE = 1 << 19  # elements of an example's inputs that are tried before smaller ones
 MAX_SHOWN = 1 << 15  # elements of an example's inputs that are taken as they are
 CEILINGS_AS_SHOWN = (MAX_SHOWN, 256, 128, 64, 32)
 FEWER_ROWS = (8, 2, 1)
@@ -228,8 +228,7 @@ def _parameters(source: str, model: type, hints: Hints) -> Parameters:
     forward = inspect.signature(model.forward)  # type: ignore[attr-defined]
     facts = find_facts(source, hints, constructor_owner(model).__name__)
     own = list(constructor_signature(model).parameters.values())
-    documented = hints.get("", {}).get("documented", {})
-    return Parameters(own, list(forward.parameters.values())[1:], facts, source, documented)
+    return Parameters(own, list(forward.parameters.values())[1:], facts, source)
 
 
 def _families(
@@ -243,6 +242,8 @@ def _families(
         if attempt is not None and attempt.draws:
             ceilings = CEILINGS_AS_SHOWN if as_shown else (48, 24)
             smaller = [shrunk(attempt, ceiling) for ceiling in ceilings]
+            if sum(draw.elements for draw in attempt.draws) <= MAX_AT_ONCE:
+                smaller = [attempt, *smaller]
             if as_shown:
                 smaller = [attempt, *(with_fewer_rows(attempt, count) for count in FEWER_ROWS), *smaller]
                 smaller = [one for one in smaller if sum(draw.elements for draw in one.draws) <= MAX_SHOWN]
@@ -250,12 +251,7 @@ def _families(
         elif attempt is not None:
             partial += [modest(attempt.init, list(signature.parameters)), attempt.init]
     for init in dict.fromkeys([*partial, *(guess_arguments(signature, known.facts) if guessed else ())]):
-        documented = documented_inputs(known.documented, init, signature, forward, runner.source)
-        shown = [[Attempt(init, documented)]] if documented else []
-        guessed_inputs = [Attempt(init, draws) for draws in guess_inputs(init, signature, forward, runner.source)]
-        required = [item for item in known.forward if item.default is inspect.Parameter.empty and item.kind <= 1]
-        is_whole = all(item.name in known.documented for item in required)
-        yield from [*shown, guessed_inputs] if is_whole else [guessed_inputs, *shown]
+        yield [Attempt(init, draws) for draws in guess_inputs(init, signature, forward, runner.source)]
 
 
 def _try_family(

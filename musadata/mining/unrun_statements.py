@@ -15,8 +15,14 @@ DEFINING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast
 
 
 def statement_lines(source: str) -> set[int]:
-    """Where the statements begin that a call may run: definitions, imports, docstrings and `pass` do not count."""
-    return {node.lineno for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt) and _counts(node)}
+    """Where the statements begin that a call may run: definitions, imports, docstrings and `pass` do not count, nor
+    does what refuses arguments."""
+    nodes = list(ast.walk(ast.parse(source)))
+    bodies = [body for node in nodes if isinstance(node, ast.If) for body in (node.body, node.orelse) if body]
+    refusing = [body for body in bodies if isinstance(body[-1], ast.Raise)]
+    refused = {id(item) for body in refusing for statement in body for item in ast.walk(statement)}
+    counted = (node for node in nodes if isinstance(node, ast.stmt) and _counts(node))
+    return {node.lineno for node in counted if id(node) not in refused}
 
 
 def watch_lines(file: str, seen: set[int]) -> Callable[[FrameType, str, Any], Any]:

@@ -1,7 +1,8 @@
 """Calls that are not repeated: each outcome is stored under a hash of everything that determines it."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from hashlib import sha256
 from typing import Any, Protocol
 
 from musadata.rows import content_id
@@ -15,8 +16,8 @@ _NOT_ITS_OWN = ("crash", "memory")
 class Caller(Protocol):
     """Anything that runs calls: a sandbox, or one that remembers their outcomes."""
 
-    def call(self, function: str, *arguments: Any, limits: Limits) -> Outcome:
-        """How a call of "module:function" ended."""
+    def call(self, function: str, *arguments: Any, limits: Limits, files: Mapping[str, bytes] | None = None) -> Outcome:
+        """How a call of "module:function" ended; `files` lie in its working directory."""
         ...
 
 
@@ -31,15 +32,24 @@ class RememberingSandbox:
         self._sandbox, self._journal = sandbox, journal
         self._opening = threading.Lock()
 
-    def call(self, function: str, *arguments: Any, limits: Limits) -> Outcome:
+    def call(self, function: str, *arguments: Any, limits: Limits, files: Mapping[str, bytes] | None = None) -> Outcome:
         """See `Sandbox.call`."""
-        key, journal = content_id("call", function, arguments, limits), self._journal(function)
+        held = [digest_files(files)] if files else []
+        key, journal = content_id("call", function, arguments, limits, *held), self._journal(function)
         known = journal.get(key)
         if known is None:
             with self._opening:
                 sandbox = self._sandbox()
-            outcome = sandbox.call(function, *arguments, limits=limits)
+            outcome = sandbox.call(function, *arguments, limits=limits, files=files)
             known = [outcome.status, outcome.value, outcome.error_type, outcome.message, outcome.traceback]
             if outcome.status not in _NOT_ITS_OWN:
                 journal.put(key, known)
         return Outcome(*known)
+
+
+def digest_files(files: Mapping[str, bytes]) -> str:
+    """A hash of files and their names."""
+    digest = sha256()
+    for name, data in sorted(files.items()):
+        digest.update(f"{name}\0{len(data)}\0".encode(errors="surrogatepass") + data)
+    return digest.hexdigest()

@@ -48,6 +48,7 @@ class CodeFiles:
         self.origin, self.tree, self.seed, self._config = origin, tree, seed, config
         self._repository, self._revision, self._prefix = repository, revision, prefix
         self.importable, self.kernels = importable, kernels
+        self.harvest_seconds = 0.0 if importable else config.harvest_seconds  # what is installed shadows its copy
         self.dependencies = open_dependencies(config.dependencies)
         self._licenses = FileLicenses(tree, license or config.license)
 

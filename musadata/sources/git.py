@@ -6,7 +6,9 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -19,6 +21,9 @@ from musadata.sources.trees import MAX_FILE_BYTES
 PLAIN_FILES = ("100644", "100755")  # neither links nor submodules
 FOLDERS = ("040000",)
 CLONE_SECONDS = 1800
+FRESH_SECONDS = 7 * 24 * 3600
+COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+SHALLOW = ("--depth=1", f"--filter=blob:limit={MAX_FILE_BYTES}", "--no-tags", "--quiet")
 REMOTE = re.compile(r"^(https?|git|ssh|file)://|^[\w.-]+@[\w.-]+:")
 # Overrides the configuration of user and repository, so that git executes no configured program.
 SETTINGS = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "safe.directory=*", "protocol.ext.allow=never")
@@ -196,7 +201,8 @@ def _remote_of(repository: Path) -> str:
 
 
 def mirror(url: str, revision: str) -> Path:
-    """A bare, shallow clone of one revision in the cache, without files larger than we would read.
+    """A bare, shallow clone of one revision in the cache, without files larger than we would read. That of a branch is
+    brought up to date once it is a week old.
 
     Raises:
         MusadataError: the remote cannot be reached or has no such revision.
@@ -204,6 +210,10 @@ def mirror(url: str, revision: str) -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "musadata" / "git"
     place = cache / hashlib.sha256(f"{url}\n{revision}".encode()).hexdigest()[:24]
     if (place / "FETCH_HEAD").exists():
+        old = time.time() - (place / "FETCH_HEAD").stat().st_mtime > FRESH_SECONDS
+        if old and not COMMIT.fullmatch(revision):
+            with suppress(MusadataError):  # what is there will do
+                run_git(place, "fetch", *SHALLOW, url, revision or "HEAD", seconds=CLONE_SECONDS)
         return place
     if url.startswith("-") or revision.startswith("-"):
         raise MusadataError("is neither a URL nor a revision")
@@ -212,8 +222,7 @@ def mirror(url: str, revision: str) -> Path:
         fresh = Path(temporary) / "repository"
         fresh.mkdir()
         run_git(fresh, "init", "--bare", "--quiet")
-        limits = ["--depth=1", f"--filter=blob:limit={MAX_FILE_BYTES}", "--no-tags", "--quiet"]
-        run_git(fresh, "fetch", *limits, url, revision or "HEAD", seconds=CLONE_SECONDS)
+        run_git(fresh, "fetch", *SHALLOW, url, revision or "HEAD", seconds=CLONE_SECONDS)
         try:
             fresh.rename(place)
         except OSError:

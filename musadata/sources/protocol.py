@@ -116,6 +116,7 @@ class CodeSource(Protocol):
         importable: packages of the tree whose public names references import.
         kernels: whether native code is linked to the Python that calls it.
         dependencies: packages whose code its modules may use.
+        harvest_seconds: CPU time in which one of its tests or examples may show how its modules are used; 0 runs none.
     """
 
     origin: str
@@ -123,6 +124,7 @@ class CodeSource(Protocol):
     seed: int
     importable: frozenset[str]
     kernels: bool
+    harvest_seconds: float
 
     @property
     def dependencies(self) -> Packages: ...

@@ -15,8 +15,6 @@ import torch
 
 from musadata.tasks.operator_recording import GraphRecorder, TooLarge, tensors_in
 
-_STATEMENT = "self.eval()"
-
 
 def is_training(model: torch.nn.Module) -> bool:
     """Whether any part of the model is in training mode."""
@@ -54,8 +52,8 @@ def _record(
         torch.backends.mha.set_fastpath_enabled(fast)
 
 
-def end_constructor_with_eval(source: str) -> str:
-    """The text with `self.eval()` as the last statement of `Model.__init__`, which is written if `Model` inherits it.
+def end_constructor_with(source: str, statement: str = "self.eval()") -> str:
+    """The text with another last statement of `Model.__init__`, which is written if `Model` inherits it.
 
     A constructor on one line is left as it is.
     """
@@ -65,7 +63,7 @@ def end_constructor_with_eval(source: str) -> str:
     own = _constructor(model)
     if own is None:
         signature, given = _inherited(model, classes)
-        method = (f"def __init__({signature}):", f"    super().__init__({given})", f"    {_STATEMENT}")
+        method = (f"def __init__({signature}):", f"    super().__init__({given})", f"    {statement}")
         documented = ast.get_docstring(model) is not None
         first = model.body[min(documented, len(model.body) - 1)]
         after = documented and len(model.body) == 1
@@ -74,7 +72,7 @@ def end_constructor_with_eval(source: str) -> str:
         blank = [""] if after or not documented else []
         lines[place:place] = [*blank, *(" " * first.col_offset + line for line in method), ""]
     elif own.body[-1].lineno > own.lineno:
-        lines.insert(own.body[-1].end_lineno or 0, " " * own.body[0].col_offset + _STATEMENT)
+        lines.insert(own.body[-1].end_lineno or 0, " " * own.body[0].col_offset + statement)
     return "\n".join(lines) + "\n"
 
 

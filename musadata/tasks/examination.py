@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from musadata.tasks.checked_reference import Unfit, construct, draw_inputs, load, rejecting
 from musadata.tasks.dependence import check_inputs_matter, check_parameters_matter, check_rows_matter
-from musadata.tasks.evaluation_mode import end_constructor_with_eval, is_same_call, is_training
+from musadata.tasks.evaluation_mode import end_constructor_with, is_same_call, is_training
 from musadata.tasks.input_specs import infer_specs
 from musadata.tasks.operator_recording import GraphRecorder, TooLarge
 from musadata.tasks.outside_effects import watch_effects
@@ -86,7 +86,7 @@ def _settle_mode(module: ModuleType, source: str, seed: int, limit: int) -> tupl
         other = _eval(construct(module, seed))
     if is_same_call(model, other, inputs, seed, limit):
         return module, source
-    text = end_constructor_with_eval(source)
+    text = end_constructor_with(source)
     module = load(text)
     if is_training(construct(module, seed)):
         raise Unfit("training_mode", "the constructor cannot be made to leave evaluation mode")

@@ -12,6 +12,7 @@ from musadata.sandbox import Caller, Limits, Outcome
 from musadata.sources.licenses import is_allowed
 from musadata.tasks.decontaminate import contamination
 from musadata.tasks.family import level, operator_family
+from musadata.tasks.half_types import half_type, recast
 from musadata.tasks.text import text_signature
 
 PRELOAD = (
@@ -19,6 +20,7 @@ PRELOAD = (
     "musadata.tasks.probe_preload",
     "musadata.tasks.sizing.measure_preload",
 )  # what a sandbox for probing should import once
+EXAMINE = "musadata.tasks.sizing.measure:examine"
 TEST_FILE = re.compile(r"(^|/)(tests?|testing|test_utils)/|(^|/)test_[^/]*\.py$|_test\.py$|(^|/)conftest\.py$")
 
 
@@ -46,14 +48,16 @@ def _probe(draft: Draft, config: TasksConfig, sandbox: Caller, seed: int) -> Tas
     if lines > config.max_lines:
         return _reject(draft, "too_long", f"{lines} lines")
     limits = Limits(seconds=config.seconds, memory_mb=config.memory_mb)
-    outcome = sandbox.call(
-        "musadata.tasks.sizing.measure:examine", draft.reference, _seed(seed, draft), config.max_elements, limits=limits
-    )
+    is_mined = draft.source_kind is SourceKind.MINED
+    kind = half_type(draft.reference, seed, config.half_share) if is_mined else ""
+    for text in dict.fromkeys([recast(draft.reference, kind) if kind else draft.reference, draft.reference]):
+        outcome = sandbox.call(EXAMINE, text, _seed(seed, draft), config.max_elements, limits=limits)
+        if outcome.ok and "reason" not in outcome.value:
+            break
     if not outcome.ok:
         return _failed(draft, outcome)
     if "reason" in outcome.value:
         return _reject(draft, outcome.value["reason"], outcome.value["detail"])
-    is_mined = draft.source_kind is SourceKind.MINED
     if is_mined and all(name.split(".")[1] in _JOINING for name in outcome.value["operators"]):
         return _reject(draft, "only_joins", "it sets its inputs side by side")
     match = contamination(draft.reference, outcome.value["graph_fingerprint"], config.decontaminate)

@@ -41,7 +41,7 @@ class Found:
 
 def mine() -> list[Draft | KernelDraft | Reject]:
     tree = MemoryTree({path: text.encode() for path, text in {**MODULES, **FILES}.items()})
-    source = CodeFiles("test", tree, SourceConfig(SourceType.DIRECTORY), seed=1, kernels=True)
+    source = CodeFiles("test", tree, SourceConfig(SourceType.DIRECTORY, harvest_seconds=0), seed=1, kernels=True)
     miner = Miner(source)
     return [item for unit in source.units() for item in miner.drafts(unit, Found())]
 

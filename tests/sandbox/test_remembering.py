@@ -14,7 +14,7 @@ class Counting:
     def __init__(self, status="ok"):
         self.status, self.calls = status, 0
 
-    def call(self, function, *arguments, limits):
+    def call(self, function, *arguments, limits, files=None):
         self.calls += 1
         return Outcome(self.status, value=[function, list(arguments)], error_type="E", stderr="printed")
 

@@ -9,7 +9,7 @@ from musadata.records import Draft, Provenance, Reject, SourceKind, Task
 from musadata.sandbox import Sandbox
 from musadata.tasks.probe import PRELOAD, probe
 
-CONFIG = TasksConfig(seconds=20.0, memory_mb=1500, decontaminate=())
+CONFIG = TasksConfig(seconds=20.0, memory_mb=1500, decontaminate=(), half_share=0.0)
 PROVENANCE = Provenance("directory:tests", "", "1", "model.py", "1-9", "MIT")
 
 

@@ -4,7 +4,7 @@ import pytest
 from torch import nn
 
 from musadata.records import Reject, Task
-from musadata.tasks.evaluation_mode import end_constructor_with_eval
+from musadata.tasks.evaluation_mode import end_constructor_with
 from musadata.tasks.reference_loading import build_model, load_reference
 from tests.tasks.conftest import reference
 
@@ -80,7 +80,7 @@ def test_a_model_that_refuses_evaluation_mode_is_rejected(examine):
 )
 def test_an_inherited_constructor_keeps_its_arguments(bases, model):
     rest = "def get_inputs():\n    return []\ndef get_init_inputs():\n    return [nn.ReLU()]\n"
-    text = end_constructor_with_eval(f"import torch\nfrom torch import nn\n{bases}{model}{rest}")
+    text = end_constructor_with(f"import torch\nfrom torch import nn\n{bases}{model}{rest}")
     kind = load_reference(text).Model
     made = kind(nn.ReLU()) if not bases else kind(3, p=0.25)
     assert not made.training

@@ -18,23 +18,34 @@ from musadata.mining.arguments.guesses import ACTIVATIONS, guess_by_name
 MAX_ELEMENTS = 1 << 16  # inputs and outputs together
 MAX_PARAMETERS = 1 << 20
 MIN_ELEMENTS = 1 << 10
-MAX_OPERATIONS = 4_000_000  # multiply-adds
+MAX_OPERATIONS = 3_000_000  # multiply-adds
+MODEL_WIDTH = 64  # of the constructor's: those from here on are not only a test's
 MIN_SIDE = 6  # of an image that is shrunk: of a smaller one a convolution sees little but its padding
 POSITIVE_NAMES = re.compile(r"target|label|prob|var|mask|weight|std|sigma|rate|scale")
 FACTORS = re.compile(r"scale|factor|stride|^(up|down|r|s)$")
 RESAMPLING = re.compile(r"PixelShuffle|PixelUnshuffle|pixel_shuffle|pixel_unshuffle|Upsample|interpolate")
+Sizes = dict[int, tuple[tuple[int, ...], ...]]
 # By rank, then by dimension: sizes to choose from.
-TARGETS: dict[int, tuple[tuple[int, ...], ...]] = {
+TARGETS: Sizes = {
     1: ((1500, 2100, 1800, 2500),),
     2: ((24, 40, 18, 30, 52), (160, 136, 192, 144, 176)),
     3: ((4, 6, 5, 7), (40, 24, 48, 56, 32), (96, 112, 80, 128, 72)),
     4: ((3, 4, 2, 5), (8, 12, 6, 16, 10), (16, 20, 24, 28), (24, 32, 20, 28)),
     5: ((2, 3), (4, 6, 8), (8, 10, 6), (10, 12, 8), (16, 14, 12)),
 }
+# Of dimensions that the constructor's arguments name as well: features and channels as published models have them.
+FEATURES, CHANNELS = (256, 384, 320, 512), (64, 48, 96, 80)
+WIDTHS: Sizes = {
+    1: (FEATURES,),
+    2: (TARGETS[2][0], FEATURES),
+    3: (TARGETS[3][0], FEATURES, FEATURES),
+    4: (TARGETS[4][0], CHANNELS, TARGETS[4][2], FEATURES),
+    5: (TARGETS[5][0], (32, 48, 24), *TARGETS[5][2:]),
+}
 
 
 def improve_sizes(runner: AttemptRunner, attempt: Attempt, parameters: list[str], salt: str, unit: int = 1) -> Attempt:
-    """A working attempt with better sizes.
+    """A working attempt with better sizes: widths of published models, and few rows.
 
     Args:
         parameters: the names of the inputs.
@@ -113,6 +124,8 @@ def _retarget(runner: AttemptRunner, attempt: Attempt, salt: str, unit: int) -> 
     """Give each group of equal sizes a new size of its own."""
     for group in _groups(attempt):
         values = attempt.values()
+        if min(group) < attempt.init_count() and values[group[0]] >= MODEL_WIDTH:  # as the repository has it
+            continue
         for trial in _trials(attempt, group, salt):
             if unit > 1 and values[group[0]] % unit == 0 and trial[group[0]] % unit:
                 continue
@@ -141,14 +154,15 @@ def _trials(attempt: Attempt, group: list[int], salt: str) -> Iterator[tuple[int
     # A small number in the constructor is more likely a count or a kernel size than a width of equal value.
     sets = [inputs] if old <= 4 else [group, inputs]
     for slots in [item for number, item in enumerate(sets) if item and item not in sets[:number]]:
-        target = _target(attempt, slots[0] if slots[0] >= first_input else inputs[0], salt)
+        is_width = min(slots) < first_input
+        target = _target(attempt, inputs[0], salt, WIDTHS if is_width else TARGETS)
         multiples = [max(1, round(target / old)) * old, old * old]
         for size in dict.fromkeys([target, *multiples]):
             if size != old and size <= 4 * target:
                 yield tuple(size if slot in slots else value for slot, value in enumerate(values))
 
 
-def _target(attempt: Attempt, slot: int, salt: str) -> int:
+def _target(attempt: Attempt, slot: int, salt: str, sizes: Sizes) -> int:
     """A size for the input dimension in this slot, by rank and position, that no other slot has."""
     start = attempt.init_count()
     values = attempt.values()
@@ -156,7 +170,7 @@ def _target(attempt: Attempt, slot: int, salt: str) -> int:
     for number, draw in enumerate(attempt.draws):
         end = start + len(draw.shape)
         if slot < end:
-            choices = TARGETS.get(len(draw.shape), TARGETS[5])[min(slot - start, 4)]
+            choices = sizes.get(len(draw.shape), sizes[5])[min(slot - start, 4)]
             turn = _hash(f"{salt}/{number}/{slot - start}") % len(choices)
             ordered = [*choices[turn:], *choices[:turn]]
             return next((size for size in ordered if size not in taken), ordered[0] + 1)
@@ -174,7 +188,7 @@ def _hash(text: str) -> int:
 
 def _limit(runner: AttemptRunner, attempt: Attempt, unit: int) -> Attempt:
     """Shrink the largest sizes until the cost is modest, or grow the batch of a tiny task."""
-    for _ in range(12):
+    for _ in range(24):
         result = runner.attempt(attempt)
         if result.elements < MIN_ELEMENTS:
             grown = _scaled(runner, attempt, unit, grow=True)
@@ -213,11 +227,17 @@ def _scaled(runner: AttemptRunner, attempt: Attempt, unit: int, *, grow: bool) -
             groups.setdefault(value, []).append(slot)
     if grow:
         groups = {value: slots for value, slots in groups.items() if slots[-1] >= first_input}
-    for old in sorted(groups, reverse=not grow):
+
+    def last(old: int) -> tuple[bool, int]:
+        """Widths shrink after what is of the inputs alone, large sizes first."""
+        is_width = groups[old][0] < first_input and (groups[old][-1] >= first_input or old >= MODEL_WIDTH)
+        return is_width and not grow, old if grow else -old
+
+    for old in sorted(groups, key=last):
         for new in _larger(old) if grow else _smaller(old):
             if (unit > 1 and old % unit == 0 and new % unit) or (sides.intersection(groups[old]) and new < MIN_SIDE):
                 continue
-            if new < 1 or new == old or (new in values and new > 4) or (grow and new > 4096):
+            if new < 1 + (old > 1) or new == old or (new in values and new > 4) or (grow and new > 4096):
                 continue
             trial = attempt.with_values(
                 tuple(new if slot in groups[old] else value for slot, value in enumerate(values))

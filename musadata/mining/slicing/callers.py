@@ -10,14 +10,15 @@ from musadata.mining.reading.parsing import Definition, ParsedModule
 from musadata.mining.slicing.definition_index import UNPARSABLE, PackageIndex
 from musadata.mining.slicing.evidence import Example, called_name, read_examples
 
-MAX_TEST_FILES = 500  # read in search of examples, in one tree
+MAX_TEST_FILES = 2000  # read in search of examples, in one tree
 MAX_FILES = 3  # looked at for one class
 TEST_FILE = re.compile(r"(^|/)(tests?/|test_[^/]*\.py$|[^/]*_test\.py$)")
+MAX_HOPS = 3  # from a class to a function that builds a whole network
 MAX_PAGES = 60  # of documentation
 DOCUMENTATION = re.compile(r"(^|/)[^/]*\.(md|markdown)$", re.IGNORECASE)
 CODE_BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LANGUAGES = ("", "python", "py", "python3")
-CALLED = re.compile(r"\b([A-Z]\w*)\(")
+CALLED = re.compile(r"\b([^\W\d]\w*)\(")
 
 
 class Callers:
@@ -41,6 +42,25 @@ class Callers:
         for body in self._documented(name):
             found += read_examples(body, name, "documentation")
         return [item for item in found if item.inputs or item.input_keywords] or found
+
+    def tests_of(self, name: str) -> list[str]:
+        """The test files that call something of this name."""
+        return self._test_files().get(name, [])
+
+    def tests_of_tree(self) -> list[str]:
+        """The test files that call a class of the tree by its name, sorted."""
+        files = self._test_files()
+        return sorted({path for name in self._index.class_names & files.keys() for path in files[name]})
+
+    def constructing(self, definition: Definition, module: ParsedModule) -> list[str]:
+        """Names of what calls a class of this name in its own file and a few others; then of what calls these, and of
+        all else in its own file, since classes are handed on as arguments and in tables."""
+        found: dict[str, None] = {}
+        names, modules = [definition.names[0]], [module, *self.users(definition)]
+        for _ in range(MAX_HOPS):
+            names = [item for one in modules for item in _calling(one, names) if item not in found]
+            found |= dict.fromkeys(names)
+        return list(found | {item.names[0]: None for item in module.classes()})
 
     def users(self, definition: Definition) -> Iterator[ParsedModule]:
         """Other modules of the tree in whose code a class of this name is called, a few of them."""
@@ -82,6 +102,14 @@ class Callers:
         tests = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name.startswith("test")]
         called = [{called_name(node) for node in ast.walk(test) if isinstance(node, ast.Call)} for test in tests]
         return [(test.body, names) for test, names in zip(tests, called, strict=True)]
+
+
+def _calling(module: ParsedModule, names: list[str]) -> Iterator[str]:
+    """The top-level definitions of a file that call one of these names."""
+    for binding in dict.fromkeys(item for item in module.bindings.values() if isinstance(item, Definition)):
+        text = "".join(module.lines[binding.first - 1 : binding.last])
+        if any(f"{name}(" in text for name in names if name not in binding.names):
+            yield binding.names[0]
 
 
 def _parse(code: str) -> list[ast.stmt]:

@@ -236,6 +236,12 @@ class PackageIndex:
         return found.bindings.get(name) if found is not None else None  # type: ignore[return-value]
 
     @cached_property
+    def class_names(self) -> set[str]:
+        """Names in the manner of classes that modules outside tests define."""
+        places = self._by_definition.items()
+        return {name for name, held in places if name[:1].isupper() and not all("test" in one for one in held)}
+
+    @cached_property
     def _by_definition(self) -> dict[str, list[str]]:
         """Names of classes and functions -> the modules of the tree that define them at their top."""
         found: dict[str, list[str]] = {}

@@ -13,12 +13,12 @@ import libcst as cst
 from musadata.errors import Rejection
 from musadata.mining.reading.parsing import Definition, ParsedModule, bound_names
 from musadata.mining.slicing.class_slicing import Slicer, Unsliceable
-from musadata.mining.slicing.constructions import (
-    find_constructions,
-    settled_constructions,
-)
+from musadata.mining.slicing.constructions import Constructions, find_constructions, settled_constructions
 from musadata.mining.slicing.evidence import MAX_EXAMPLES, Example, docstring_examples
+from musadata.mining.slicing.fixed_arguments import fix_arguments
+from musadata.mining.slicing.functions import as_module, tensor_functions
 from musadata.mining.slicing.given_arguments import given_in_subclass
+from musadata.mining.slicing.harvested import Harvest
 from musadata.mining.slicing.hints import TREE, constructor_hints
 from musadata.mining.slicing.imports import forbidden_imports
 from musadata.mining.slicing.members import docstring_text
@@ -36,10 +36,13 @@ WITHOUT_ARGUMENTS = frozenset(
     {"needs_package", "unresolved_name", "import_fails", "broken_code", "undefined_attribute"}
 )
 CONFIGURED = frozenset({"needs_configuration", "init_fails"})  # losses of what may be built by a registry
-MODULE_HINT = re.compile(r"\bclass\s+\w+\s*\(")
+MAX_IN_FILE = 100  # classes and functions of tensors
+MAX_NAMING = 2  # harvested examples with classes of the repository among the arguments, each searched on its own
 
 
-def draft_file(source: CodeSource, slicer: Slicer, path: str, sandbox: Caller) -> Iterator[Draft | Reject]:
+def draft_file(
+    source: CodeSource, slicer: Slicer, harvest: Harvest, path: str, sandbox: Caller
+) -> Iterator[Draft | Reject]:
     """The modules of one file as drafts, in file order; a reject for each module that cannot be a draft."""
     try:
         module = slicer.index.parse(path)
@@ -49,28 +52,42 @@ def draft_file(source: CodeSource, slicer: Slicer, path: str, sandbox: Caller) -
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         yield reject_draft("syntax_error", f"{type(error).__name__}: {error}"[:200], f"{source.origin}/{path}")
         return
-    if not MODULE_HINT.search(module.text):
+    if "torch" not in module.text:
         return
-    for definition in module.classes():
+    functions = () if source.importable else tensor_functions(module)  # else they are operators to import
+    found = sorted((*module.classes(), *functions), key=lambda item: item.first)
+    if len(found) > MAX_IN_FILE:  # such as variants of one network; each costs a search
+        yield reject_draft("many_in_file", f"{len(found) - MAX_IN_FILE} further ones", f"{source.origin}/{path}")
+    for definition in found[:MAX_IN_FILE]:
         where = f"{source.origin}/{path}:{definition.first}-{definition.last}"
-        yield from contained(partial(_drafts_of, source, slicer, module, definition, sandbox), STEP, where)
+        yield from contained(partial(_drafts_of, source, slicer, harvest, module, definition, sandbox), STEP, where)
 
 
 def _drafts_of(
-    source: CodeSource, slicer: Slicer, module: ParsedModule, definition: Definition, sandbox: Caller
+    source: CodeSource,
+    slicer: Slicer,
+    harvest: Harvest,
+    module: ParsedModule,
+    definition: Definition,
+    sandbox: Caller,
 ) -> Iterator[Draft | Reject]:
-    """The class as a draft or a reject; nothing if it is no module."""
-    if slicer.is_module_class(definition):
-        yield draft_class(source, slicer, module, definition, sandbox)
+    """The class or function as a draft or a reject; nothing if it is no module."""
+    if not definition.is_class or slicer.is_module_class(definition):
+        yield draft_class(source, slicer, harvest, module, definition, sandbox)
 
 
 def draft_class(
-    source: CodeSource, slicer: Slicer, module: ParsedModule, definition: Definition, sandbox: Caller
+    source: CodeSource,
+    slicer: Slicer,
+    harvest: Harvest,
+    module: ParsedModule,
+    definition: Definition,
+    sandbox: Caller,
 ) -> Draft | Reject:
-    """One class as a draft in KernelBench's form: the first of `WAYS` that leads to one, or what the class lacks."""
-    subject = _Subject(slicer, module, definition)
+    """One class or function as a draft in KernelBench's form: the first way that leads to one, or what it lacks."""
+    subject = _Subject(slicer, module, definition, harvest.examples(definition, module, sandbox))
     told = subject.known
-    for way in WAYS:
+    for way in WAYS if definition.is_class else FUNCTION_WAYS:
         if way.gives_arguments and subject.known.reason in WITHOUT_ARGUMENTS:
             break
         before = subject.known
@@ -78,10 +95,12 @@ def draft_class(
             try:
                 return _draft_attempt(source, slicer, definition, attempt, sandbox)
             except Rejection as loss:
-                if way.tells(subject.known, loss, is_itself=attempt.variant is definition):
+                if way.tells(subject.known, loss, is_itself=attempt.variant is definition or not definition.is_class):
                     told = loss
                     subject.known = loss if way.leads else before
     lacking = _explained(source, slicer, told)
+    problems = "" if subject.harvested else harvest.problems(definition, module)
+    lacking = Rejection(lacking.reason, f"{lacking.detail}; its tests: {problems}") if problems else lacking
     return reject_draft(lacking.reason, lacking.detail, f"{source.origin}/{module.path}:{_lines(definition)}")
 
 
@@ -111,18 +130,35 @@ class _Attempt:
 class _Subject:
     """A class that is to become a draft, what the tree shows of it, and the loss by which further ways go."""
 
-    def __init__(self, slicer: Slicer, module: ParsedModule, definition: Definition):
-        self.slicer, self.module, self.definition = slicer, module, definition
+    def __init__(self, slicer: Slicer, module: ParsedModule, definition: Definition, harvested: list[Example]):
+        self.slicer, self.module, self.definition, self.harvested = slicer, module, definition, harvested
         self.place = (slicer.index, module, definition)
-        users = slicer.callers.users(definition)
-        self.constructions = find_constructions(*self.place, users)
-        called = slicer.callers.examples(definition, module)
-        self.shown = [*find_examples(definition), *called, *self.constructions.plain]
         self.known = Rejection("")
+
+    @cached_property
+    def constructions(self) -> Constructions:
+        return find_constructions(*self.place, self.users)
+
+    @cached_property
+    def shown(self) -> list[Example]:
+        called = self.slicer.callers.examples(self.definition, self.module)
+        return [*find_examples(self.definition), *called, *self.constructions.plain]
 
     @cached_property
     def users(self) -> list[ParsedModule]:
         return list(self.slicer.callers.users(self.definition))
+
+
+def _harvested(subject: _Subject) -> Iterator[_Attempt]:
+    """The class as the repository's tests and examples build and call it."""
+    plain = [example for example in subject.harvested if not example.names]
+    if plain:
+        yield _Attempt(subject.definition, plain[:MAX_EXAMPLES], guessed=False)
+    for number, example in enumerate([item for item in subject.harvested if item.names][:MAX_NAMING]):
+        places = {name: subject.slicer.index.name_of(file) for name, file in example.names}
+        made = fix_arguments(*subject.place, example, f"harvest_{number}", places)
+        if made is not None:
+            yield _Attempt(made[0], [made[1]], guessed=False)
 
 
 def _lists(subject: _Subject) -> Iterator[_Attempt]:
@@ -152,6 +188,11 @@ def _settled(subject: _Subject) -> Iterator[_Attempt]:
     yield from [_Attempt(subject.definition, examples, guessed=False)] if examples else []
 
 
+def _called(subject: _Subject) -> Iterator[_Attempt]:
+    """The function as it is called by tests, or with guessed inputs."""
+    yield _Attempt(as_module(*subject.place), subject.harvested[:MAX_EXAMPLES])
+
+
 @dataclass(frozen=True)
 class _Way:
     """A way to a draft, and when its loss says more than the one that is known.
@@ -177,12 +218,14 @@ class _Way:
 
 
 WAYS = (
+    _Way(_harvested),
     _Way(_lists),
     _Way(_fixed, after={""}, leads=True),
     _Way(_itself, after={""}, leads=True),
     _Way(_unpacked, after={"needs_structured_input"}, silent={"search_fails"}),
     _Way(_settled, after=CONFIGURED, silent={"search_fails"}, gives_arguments=True),
 )
+FUNCTION_WAYS = (_Way(_called, after={""}, leads=True),)
 
 
 def _lines(definition: Definition) -> str:

@@ -2,8 +2,10 @@
 
 import ast
 import builtins
+from collections.abc import Mapping
+from types import MappingProxyType
 
-from musadata.mining.reading.parsing import Definition, ParsedModule, parse_beside
+from musadata.mining.reading.parsing import Definition, Import, ParsedModule, parse_beside
 from musadata.mining.slicing.constructors import find_constructor
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.evidence import Example
@@ -15,6 +17,7 @@ KNOWN_IMPORTS = {
     "F": "import torch.nn.functional as F",
     "math": "import math",
     "partial": "from functools import partial",
+    "SimpleNamespace": "from types import SimpleNamespace",
 }
 KNOWN = frozenset(KNOWN_IMPORTS) | frozenset(dir(builtins))
 
@@ -24,9 +27,15 @@ def fix_arguments(
     module: ParsedModule,
     definition: Definition,
     example: Example,
-    number: int,
+    number: int | str,
+    elsewhere: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Definition, Example] | None:
-    """A subclass whose constructor fixes the arguments that name something of the repository."""
+    """A subclass whose constructor fixes the arguments that name something of the repository.
+
+    Args:
+        number: tells subclasses of one class apart.
+        elsewhere: names that the arguments read of other files -> the modules of these.
+    """
     constructor = find_constructor(index, definition)
     if len(example.init) > len(constructor.names):
         return None
@@ -52,6 +61,7 @@ def fix_arguments(
     ]
     text = "\n".join(lines)
     made = parse_beside(module, f"{SUFFIX}_{definition.names[0]}_{number}", text, names)
+    made.bindings |= {name: Import(place, name) for name, place in elsewhere.items() if name in read}
     index.add(made)
     rest = () if open_ones else tuple(by_name[name] for name in shown)
     return made.classes()[0], Example(rest, (), example.inputs, example.input_keywords, example.evidence)

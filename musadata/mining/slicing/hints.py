@@ -5,9 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from musadata.mining.reading.documented_shapes import documented_shapes
 from musadata.mining.reading.parsing import Definition, ParsedModule
-from musadata.mining.slicing.constructors import find_method
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.pieces import Slice
 from musadata.mining.slicing.settings import CONFIGS, Settings
@@ -18,16 +16,12 @@ TREE = ""  # stands for no class
 def constructor_hints(index: PackageIndex, cut: Slice, settings: Settings, text: str) -> dict[str, dict[str, Any]]:
     """For each class of a slice by its name in the reference: `annotations`, and `defaults` of annotated classes.
 
-    `TREE` has `settings`: those of the tree that the reference's `text` names, where it reads from a configuration;
-    and `documented`: what the source states of inputs.
+    `TREE` has `settings`: those of the tree that the reference's `text` names, where it reads from a configuration.
     """
     words = set(re.findall(r"\w+", text))
     read = settings.values if any(map(CONFIGS.match, words)) else {}
     found: dict[str, dict[str, Any]] = {
-        TREE: {
-            "settings": {name: value for name, value in read.items() if name in words},
-            "documented": _documented(index, cut),
-        }
+        TREE: {"settings": {name: value for name, value in read.items() if name in words}}
     }
     for piece in cut.pieces:
         module = index.module(piece.definition.module)
@@ -41,21 +35,6 @@ def constructor_hints(index: PackageIndex, cut: Slice, settings: Settings, text:
                 "defaults": {name: values for name, values in defaults.items() if values},
             }
     return found
-
-
-def _documented(index: PackageIndex, cut: Slice) -> dict[str, dict[str, Any]]:
-    """What is stated of the inputs of the module: see `musadata.mining.reading.documented_shapes`."""
-    root = next((piece.definition for piece in cut.pieces if piece.name == "Model"), None)
-    forward = find_method(index, root, "forward") if root is not None else None
-    if forward is None:
-        return {}
-    for piece in cut.pieces:
-        module = index.module(piece.definition.module)
-        if module is not None and forward in getattr(piece.definition.node, "body", ()):
-            names = [item.arg for item in (*forward.args.args[1:], *forward.args.kwonlyargs)]
-            stated = documented_shapes(forward, module.lines, names)
-            return {name: {"sizes": list(item.sizes), "kind": item.kind} for name, item in stated.items()}
-    return {}
 
 
 def _constructor(node: ast.stmt) -> ast.arguments | None:

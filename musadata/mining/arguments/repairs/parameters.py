@@ -2,9 +2,8 @@
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from musadata.mining.arguments.attempts import Attempt, Draw, integers
 from musadata.mining.arguments.defaults import default_text
@@ -43,16 +42,12 @@ INPUT = (5, 18, 24)
 
 @dataclass(frozen=True)
 class Parameters:
-    """What the module's constructor and its `forward` take, and what its code says of that.
-
-    `documented`: what docstrings and comments state of inputs, see `musadata.mining.reading.documented_shapes`.
-    """
+    """What the module's constructor and its `forward` take, and what its code says of that."""
 
     init: Sequence[inspect.Parameter]
     forward: Sequence[inspect.Parameter]
     facts: Facts
     source: str
-    documented: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def repair_named(
