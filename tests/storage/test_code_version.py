@@ -119,7 +119,7 @@ def test_code_counts_for_what_is_made_with_it_however_it_is_named(package, file,
     ("file", "kinds"),
     [
         ("system.md", {"annotation", "assembly"}),
-        ("musadata/operators.yaml", {"annotation"}),
+        ("operators/operators.yaml", {"annotation"}),
         ("timm.layers.txt", {"probing"}),
         ("tasks/fingerprints/kernelbench.json", {"probing", "selection"}),
         ("runtime/launch.cpp", {"verdicts"}),
