@@ -48,15 +48,13 @@ def run_rollout(
         CutShort: the request of a later turn failed.
         NotKnownYet: passed on from `ask` and `judge`.
     """
-    messages, reasoning = _first_question(task, annotation, sample)
+    messages, reasoning = _first_question(task, annotation)
     return _go_on(task, annotation, sample, range(1, turns + 1), seed, messages, reasoning, [], ask, judge)
 
 
-def _first_question(
-    task: Task, annotation: Annotation, sample: int
-) -> tuple[tuple[ChatMessage, ...], tuple[ReasoningStep, ...]]:
-    """The question in the sample's form, and the analysis that it shows; no contradicted one, which would mislead."""
-    form = form_of(task.task_id, sample)
+def _first_question(task: Task, annotation: Annotation) -> tuple[tuple[ChatMessage, ...], tuple[ReasoningStep, ...]]:
+    """The question in the task's form, and the analysis that it shows; no contradicted one, which would mislead."""
+    form = form_of(task.task_id)
     reasoning = annotation.reasoning if annotation.grounded and form is PromptForm.PLAN else ()
     return render_generation(task, () if form is PromptForm.PROBLEM else annotation.told, reasoning), reasoning
 

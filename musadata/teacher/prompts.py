@@ -29,10 +29,10 @@ class PromptForm(StrEnum):
     PLAN = "plan"  # with an analysis, too
 
 
-def form_of(task_id: str, sample: int) -> PromptForm:
-    """The form of a sample's prompt: the samples of a task take turns, so that a third of all prompts have each."""
+def form_of(task_id: str) -> PromptForm:
+    """The form of a task's prompts, each of a third of the tasks. All samples share it, so that they compare."""
     forms = tuple(PromptForm)
-    return forms[(crc32(task_id.encode()) + sample) % len(forms)]
+    return forms[crc32(task_id.encode()) % len(forms)]
 
 
 def render_reasoning(task: Task, traces: Sequence[Trace], *, ask_claims: bool = False) -> tuple[ChatMessage, ...]:

@@ -74,9 +74,10 @@ def test_a_flagged_analysis_is_in_no_generation_prompt():
         asked.append(request)
         return Answer("```python\npass\n```")
 
-    planned = next(sample for sample in range(3) if form_of(TASK.task_id, sample) is PromptForm.PLAN)
+    names = (f"task-{number}" for number in range(20))
+    task = dataclasses.replace(TASK, task_id=next(name for name in names if form_of(name) is PromptForm.PLAN))
     for annotation in (row, dataclasses.replace(row, grounded=True)):
-        run_rollout(TASK, annotation, planned, 1, 7, ask, lambda task, annotation, answer: VERDICT)
+        run_rollout(task, annotation, 0, 1, 7, ask, lambda task, annotation, answer: VERDICT)
     flagged, grounded = ("\n".join(message.content for message in request.messages) for request in asked)
     assert "(8, 34)" not in flagged and "(8, 34)" in grounded
     assert asked[0].messages == render_generation(TASK, TRACES, ())

@@ -1,4 +1,5 @@
 import dataclasses
+from collections import Counter
 
 import pytest
 
@@ -53,9 +54,9 @@ def test_the_reasoning_request_names_the_six_headings():
     assert all(heading(step) in text for step in STEPS)
 
 
-def test_samples_of_a_task_take_the_three_forms_in_turn():
-    for task in ("task-1", "task-2"):
-        assert {form_of(task, sample) for sample in range(3)} == set(PromptForm)
+def test_a_third_of_the_tasks_has_each_form():
+    counts = Counter(form_of(f"task-{number}") for number in range(600))
+    assert set(counts) == set(PromptForm) and min(counts.values()) > 150
 
 
 @pytest.mark.parametrize("traces", [(), traces_of("relu")])

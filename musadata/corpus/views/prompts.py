@@ -29,7 +29,7 @@ def rl_row(
     task: Task, traces: Sequence[Trace], candidates: Sequence[Candidate] = (), declared: Sequence[Trace] = ()
 ) -> RlRow:
     """The prompt of any task, with what was measured of its difficulty."""
-    facts = () if form_of(task.task_id, 0) is PromptForm.PROBLEM else (*declared, *traces)
+    facts = () if form_of(task.task_id) is PromptForm.PROBLEM else (*declared, *traces)
     prompt, rate = render_generation(task, facts), measure_pass_rate(candidates)
     return RlRow(
         rl_id=content_id("rl", task.task_id, prompt),
