@@ -51,7 +51,8 @@ class KernelTaskset(vf.Taskset[KernelTask, KernelTasksetConfig]):
 
 
 class KernelEnvConfig(vf.EnvConfig):
-    agent: vf.AgentConfig = vf.AgentConfig(harness={"id": "null"})
+    agent: vf.AgentConfig = vf.AgentConfig(harness={"id": "null"}, runtime={"type": "subprocess"})
+    """It only writes, and runs nothing: no container is needed."""
     turns: int = 1
     """Answers per conversation at the most."""
     config: Path | None = None
