@@ -10,6 +10,9 @@ from musadata.sampling.unit_tests import Mutant, ask_for_test, check_test
 from musadata.teacher.protocol import REQUEST_FAILED, Answer, CannotAnswer, RequestFailed, RequestKind
 from musadata.verifier.protocol.unit_tests import Failure, UnitTestRun
 from tests.sampling.test_rollout import ANNOTATION, TASK
+from tests.tracing.examples import traces_of
+
+TRACED = dataclasses.replace(ANNOTATION, traces=traces_of("relu"))
 
 TEST = "def test_values(reference, candidate):\n    assert candidate(1) == reference(1)\n"
 ANSWER = Answer(f"Here it is.\n\n```python\n{TEST}```\n")
@@ -142,7 +145,7 @@ def test_the_teacher_is_asked_with_another_seed_for_each_sample_and_its_failures
         asked.append(request)
         return ANSWER
 
-    assert [ask_for_test(TASK, ANNOTATION, sample, 3, ask) for sample in (0, 1)] == [ANSWER, ANSWER]
+    assert [ask_for_test(TASK, TRACED, sample, 3, ask) for sample in (0, 1)] == [ANSWER, ANSWER]
     assert {request.kind for request in asked} == {RequestKind.TEST}
     assert len({request.seed for request in asked}) == 2
     assert TASK.reference in asked[0].messages[-1].content
@@ -151,7 +154,7 @@ def test_the_teacher_is_asked_with_another_seed_for_each_sample_and_its_failures
         def ask(request):
             raise error
 
-        return ask_for_test(TASK, ANNOTATION, 0, 3, ask)
+        return ask_for_test(TASK, TRACED, 0, 3, ask)
 
     assert fail(RequestFailed("timeout")).reason == REQUEST_FAILED
     assert fail(CannotAnswer("no lowering")).reason == "no answer"

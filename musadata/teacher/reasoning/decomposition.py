@@ -98,7 +98,8 @@ def _is_read_whole(fact: TensorFact, stage: Stage) -> bool:
 def _one_kernel(stage: Stage) -> str:
     working = [call for call in stage.calls if call.kind is not CallKind.VIEW]
     inner = [call.output for call in working[:-1] if call.output.role == "intermediate"]
+    operators = join([f"`{name}`" for name in stage.operators])
     if not inner:
-        return f"One kernel is enough: {join([f'`{name}`' for name in stage.operators])} → `{stage.output.name}`."
+        return f"One kernel is enough: {operators} → `{stage.output.name}`."
     names = join([f"`{fact.name}`" for fact in inner[:6]])
-    return f"One kernel can do it all: {names} need not be stored{_spared([stage])}."
+    return f"One kernel can do {operators}: {names} need not be stored{_spared([stage])}."
