@@ -44,8 +44,10 @@ class Judgement:
 
     @property
     def may_be_timed(self) -> bool:
-        """Whether nothing but what some policies allow speaks against it on the inputs that a device times."""
-        return not any(map(_forbids_timing, self.findings))
+        """Whether nothing but what some policies allow speaks against it on the inputs that a device times. What only
+        the emulator sees keeps no program from being compared for the first time."""
+        seen = (one for one in self.findings if self.conditions or not rules.RULES[one.rule].missed_by_devices)
+        return not any(map(_forbids_timing, seen))
 
     @property
     def facts(self) -> Facts:

@@ -5,7 +5,7 @@ from unittest.mock import Mock, patch
 import pytest
 
 from musadata.config import VerifierConfig
-from musadata.records import Finding, VerifyStage
+from musadata.records import ConditionFact, Finding, VerifyStage
 from musadata.sandbox import Outcome
 from musadata.verifier.protocol.message_encoding import encode, read_claims, serve_candidate
 from musadata.verifier.protocol.messages import (
@@ -68,7 +68,8 @@ def test_context_of_a_process_that_ends_is_free_again() -> None:
 
 @pytest.mark.parametrize("in_time", [True, False])
 def test_candidate_is_rejected_by_a_crosscheck_that_ends_before_it_is_timed_or_later(in_time: bool) -> None:
-    good, bad = Judgement(VerifyStage.PROFILE), (Finding("device.race_in_block", "a race"),)
+    good = Judgement(VerifyStage.PROFILE, conditions=(ConditionFact("declared", 1, 1),))
+    bad = (Finding("device.race_in_block", "a race"),)
     expected: Future[Mock] = Future()
     expected.set_result(Mock())
     crosscheck: Future[tuple[Finding, ...]] = Future()
