@@ -13,8 +13,9 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from musadata.tasks.checked_reference import Unfit, construct, draw_inputs, load, rejecting
+from musadata.tasks.constructor_text import end_constructor_with
 from musadata.tasks.dependence import check_inputs_matter, check_parameters_matter, check_rows_matter
-from musadata.tasks.evaluation_mode import end_constructor_with, is_same_call, is_training
+from musadata.tasks.evaluation_mode import is_same_call, is_training
 from musadata.tasks.input_specs import infer_specs
 from musadata.tasks.operator_recording import GraphRecorder, TooLarge
 from musadata.tasks.outside_effects import watch_effects

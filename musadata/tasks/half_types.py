@@ -4,7 +4,7 @@ import ast
 from hashlib import sha256
 
 from musadata.mining.reading.dotted_names import dotted_name
-from musadata.tasks.evaluation_mode import end_constructor_with
+from musadata.tasks.constructor_text import end_constructor_with
 
 DRAWS = ("torch.randn", "torch.rand")
 TYPES = ("bfloat16", "float16")

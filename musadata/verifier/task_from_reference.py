@@ -17,6 +17,7 @@ PRELOAD = ("torch", "musadata.tasks.input_specs", "musadata.tasks.reference_load
 PRELOAD_FOR_MANY = ("musadata.tasks.sizing.measure_preload",)
 _INTEGER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 _SHIFT = re.compile(r"(?:>>|<<)=?\s*(\d+)(?![\w.])")
+_MOST_DECLARED = 4
 _MOST_FURTHER = 3  # sizes that are tried for the numbers in a candidate
 _WHOLE_WARPS = 64
 _TELLING = 16  # a smaller number in a candidate says nothing about sizes
@@ -91,6 +92,12 @@ class LoneReference:
             (old, _beyond(number, old)) for number in numbers for old, new in largest.items() if new <= number < old
         }
         return sorted(found)[:_MOST_FURTHER]
+
+    def declared_sizes(self) -> list[tuple[int, int]]:
+        """Each size that all forms cut, as it is declared: beside small ones of the others it shows what a candidate
+        does wrong along that axis alone (a loop or grid that ends too early, an index of 16 bits)."""
+        cut = [{one.old for one in shrunk if one.new < one.old} for shrunk in self.shrunk]
+        return [(size, size) for size in sorted(set.intersection(*cut), reverse=True)[:_MOST_DECLARED]] if cut else []
 
 
 def _beyond(number: int, declared: int) -> int:

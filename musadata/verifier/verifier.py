@@ -1,6 +1,7 @@
 """The stages of a verdict, in order: extract, legality, compile, execute, compare, profile, time."""
 
 import importlib.metadata
+import math
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -36,7 +37,7 @@ from musadata.verifier.task_from_reference import (
 from musadata.verifier.trusted.candidate_run import Program, execute
 from musadata.verifier.trusted.candidate_session import Compilations
 from musadata.verifier.trusted.counting_run import run_counted
-from musadata.verifier.trusted.declared_run import judge_declared
+from musadata.verifier.trusted.declared_run import MOST_IN_FULL, judge_declared
 from musadata.verifier.trusted.expectation import BadReference
 from musadata.verifier.trusted.judge import Judgement, stopped
 from musadata.verifier.trusted.plan import SEED_POLICY, Exercise, MeasureSet, collect_shapes
@@ -44,6 +45,7 @@ from musadata.verifier.trusted.unit_test_run import run_unit_test
 from musadata.verifier.trusted.verifier_resources import Resources, open_resources
 
 _REMEMBERED = 64  # candidates, and references that came alone: finding smaller sizes takes a second
+_BRIEF_SECONDS = 5.0  # of CPU time at a further size: what takes longer says nothing of that size
 # What a sandbox for references should import once.
 REFERENCE_PRELOAD = (*PRELOAD, module_of(RUN_REFERENCE), module_of(DERIVE_SHAPES))
 
@@ -150,7 +152,10 @@ class Verifier:
             return self._decide_at_written_sizes(
                 lone, candidate, judgements[failed], describe_sizes(lone.shrunk[failed])
             )
-        for size in lone.further_sizes(candidate):
+        sizes = lone.further_sizes(candidate)
+        if sum(math.prod(spec.shape) for spec in lone.measure) > MOST_IN_FULL:  # else all of it is run as declared
+            sizes = list(dict.fromkeys([*sizes, *lone.declared_sizes()]))
+        for size in sizes:
             for judgement, resized in self._judge_resized(lone, candidate, [size], least=-1, brief=True):
                 if _fails_at_size(judgement):
                     return replace(self._verdict(judgement), shrunk=resized)
@@ -203,7 +208,8 @@ class Verifier:
             return []
         found = []
         for task, shrunk in [*zip(resized.forms, resized.shrunk, strict=True)][least:]:
-            judgement = self._judge(self._exercise(task, brief=brief), candidate)
+            exercise = replace(self._exercise(task, brief=brief), seconds=_BRIEF_SECONDS if brief else None)
+            judgement = self._judge(exercise, candidate)
             if not _lacks_time(judgement):
                 found.append((judgement, describe_sizes(shrunk)))
         return found

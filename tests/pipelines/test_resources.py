@@ -65,7 +65,7 @@ def test_a_reference_is_captured_once_for_all_stages(tmp_path, monkeypatch):
     class Unlowered:
         calls = 0
 
-        def call(self, function, *arguments, limits):
+        def call(self, function, *arguments, limits=None, files=None):
             self.calls += 1
             return Outcome("ok", {"unsupported": "no lowering"})
 

@@ -4,7 +4,7 @@ import pytest
 from torch import nn
 
 from musadata.records import Reject, Task
-from musadata.tasks.evaluation_mode import end_constructor_with
+from musadata.tasks.constructor_text import end_constructor_with
 from musadata.tasks.reference_loading import build_model, load_reference
 from tests.tasks.conftest import reference
 

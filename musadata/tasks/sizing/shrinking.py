@@ -25,7 +25,7 @@ from musadata.tasks.sizing.inputs_text import write_inputs
 
 ENOUGH_WORK = 1 << 18  # of one call: the emulator proves a candidate within a second
 MOST_WORK = 1 << 24  # of a proof size; above, no candidate would end on the emulator
-MOST_KEPT_WORK = 1 << 20  # of one with sizes that were asked for: whoever fails at it should not fail for its time
+MOST_KEPT_WORK = 1 << 21  # of one with sizes that were asked for: whoever fails at it should not fail for its time
 MOST_DRAWN = 1 << 26  # elements
 _CERTAINLY_SMALL = 1 << 15  # the product of all sizes, the largest cubed; then nothing is loaded to find out more
 _MOST_FAKE_OPERATORS = 4000
@@ -34,6 +34,7 @@ _DRAWS = 3
 _FIXED = "sizes_are_fixed"
 _STEP = 0.04  # of the power, when the first one gives too much work
 _SHARES = (1.0, 0.7, 0.4)  # of it, in further rounds
+_LAST_SHARE = 0.2  # beside sizes that stay as they are
 _TRIALS = 8
 _LEAST_HALVED = 4
 _MOST_AGREED = 4096  # integers that are kept as they are
@@ -127,7 +128,7 @@ class _Shrinking:
         work still."""
         best = own
         groups = _of_one_value(self._sizes)
-        for share in _SHARES:
+        for share in (*_SHARES, *[_LAST_SHARE] * bool(self._kept)):
             before = best.values
             for together in (*groups, *((one,) for group in groups if len(group) > 1 for one in group)):
                 power = share * math.log(ENOUGH_WORK) / math.log(own.cost.work)

@@ -41,7 +41,7 @@ from musadata.verifier.sandboxed.rounding_noise import measure_typical
 from musadata.verifier.sandboxed.tied_choices import UNSTABLE, depends_on_choice
 
 _USUAL = frozenset((variants.PLAIN, variants.SCALED, variants.SMALL, variants.OFFSET, variants.DERIVED))
-_OUTLYING = (1e25, 1e15, 1e6, 1e3)  # outliers, the best proof first
+_OUTLYING = (1e3,)  # outliers: an honest flash attention loses rows for larger ones
 _PULLED = 1e-9  # of the output's size: what moves it by more is a choice among equals
 _AGREES = 1e-3  # so near is a reference to the oracle on values that nobody declared
 _MOST_NONFINITE = 0.5

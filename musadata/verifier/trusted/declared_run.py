@@ -32,7 +32,7 @@ from musadata.verifier.trusted.verifier_resources import Resources
 
 _BACKEND = "emulated"
 _MOST_ELEMENTS = 1 << 24  # of all inputs
-_MOST_IN_FULL = 1 << 22
+MOST_IN_FULL = 1 << 22
 _REFERENCE_SECONDS, _SECONDS, _SECONDS_IN_FULL = 5.0, 5.0, 8.0
 _POISONS = (0xFF, 0x7B, 0xC2)  # NaN, large and small: what depends on memory that no block has written differs
 _CALLS = (
@@ -55,7 +55,7 @@ def judge_declared(
     if backend.name != _BACKEND or elements > _MOST_ELEMENTS:
         return []
     seed = derive_seed(opened.config, reference, "state")
-    in_full = elements <= _MOST_IN_FULL
+    in_full = elements <= MOST_IN_FULL
     extreme = BELOW if any(spec.kind in ("normal", "uniform") for spec in specs) else ORDERED_ACROSS
     drawn = [
         InputSet(0, variant, derive_seed(opened.config, reference, "declared"))

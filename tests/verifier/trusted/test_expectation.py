@@ -151,16 +151,16 @@ def test_what_a_clamp_takes_may_be_a_number_where_it_was_nan(tmp_path, monkeypat
 def test_huge_inputs_reach_clamps_where_results_are_finite_and_no_integer_overflows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert variants_of("(x * 2).clamp(-5000, 300)", (PLAIN, HUGE)) == [PLAIN, HUGE]
-    assert variants_of("x * x", (PLAIN, HUGE)) == [PLAIN]
-    assert variants_of("(x * 2).to(torch.int32)", (PLAIN, HUGE)) == [PLAIN]
+    assert variants_of("x ** 14", (PLAIN, HUGE)) == [PLAIN]
+    assert variants_of("(x * 2e8).to(torch.int32)", (PLAIN, HUGE)) == [PLAIN]
 
 
 def test_what_outliers_do_not_reach_stays_as_exact_as_without_them(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (_, found) = run("x.cumsum(1)", (PLAIN, OUTLIERS))
-    assert found.plan.variant == f"{OUTLIERS}1e+25" and found.tolerances[0].slack < 1e-2
+    assert found.plan.variant == f"{OUTLIERS}1000" and found.tolerances[0].slack < 1e-2
     condition = unpack((tmp_path / "condition1").read_bytes())["0"].values
-    assert condition[0].min() > 1e15 and condition[1:].max() < 1.0
+    assert condition[0].min() > condition[1:].max()
 
 
 def test_a_set_comes_with_the_state_of_a_model_of_its_own(tmp_path, monkeypatch):
