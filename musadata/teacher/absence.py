@@ -3,18 +3,25 @@
 import sys
 import time
 
+_LONGEST_UNSEEN_S = 20.0  # of a server that has never answered: its address may be wrong
+
 
 class Absence:
     """Since when a server has not answered.
 
     Attributes:
-        longest_s: how long it is waited for.
+        longest_s: how long it is waited for; less if it has never answered.
     """
 
     def __init__(self, longest_s: float, url: str):
-        self.longest_s, self._url = longest_s, url
+        self._asked_s, self._url = longest_s, url
+        self._is_known = False
         self._since: float | None = None
         self._said = False
+
+    @property
+    def longest_s(self) -> float:
+        return self._asked_s if self._is_known else min(self._asked_s, _LONGEST_UNSEEN_S)
 
     def missed(self, why: str) -> bool:
         """Note that there was no server: whether to go on waiting."""
@@ -35,4 +42,4 @@ class Absence:
         if self._said and self._since is not None:
             away_s = time.monotonic() - self._since
             print(f"musadata: {self._url} answers again after {away_s:.0f} s", file=sys.stderr, flush=True)
-        self._since, self._said = None, False
+        self._since, self._said, self._is_known = None, False, True

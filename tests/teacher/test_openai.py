@@ -179,7 +179,11 @@ def test_what_a_user_can_mend_is_said_with_the_remedy(answer, advice):
 
 def test_a_server_that_is_not_there_is_named():
     with (
-        teacher_at("http://127.0.0.1:9/v1") as teacher,
+        OpenAITeacher(
+            TeacherConfig(TeacherType.OPENAI, model="tiny", base_url="http://127.0.0.1:9/v1"),
+            RequestsConfig(wait_seconds=0.1),
+            first_delay_s=0.01,
+        ) as teacher,
         pytest.raises(MusadataError, match=r"127\.0\.0\.1:9.*start the server"),
     ):
         teacher.answer(question("a"))
@@ -264,7 +268,7 @@ def test_a_server_that_is_started_anew_is_waited_for_and_costs_no_try(capsys):
             assert [one.result().text for one in asked] == ["after"] * 4
         threads.shutdown()
     said = capsys.readouterr().err
-    assert said.count("waiting for it, up to 900 s") == 1 and said.count("answers again after") == 1
+    assert said.count("waiting for it, up to 20 s") == 1 and said.count("answers again after") == 1
 
 
 def test_a_server_that_does_not_come_back_ends_the_run():
