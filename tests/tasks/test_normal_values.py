@@ -10,8 +10,9 @@ from musadata.tasks.input_specs import infer_specs
 from musadata.tasks.normal_values import bounds, moments
 from musadata.tasks.sizing.inputs_text import write_value
 from musadata.tracing.inputs import draw
-from musadata.verifier.protocol.variants import BELOW, FAR, LARGE, OFFSET, SCALED, SMALL, TIES, apply_variant
+from musadata.verifier.protocol.variants import BELOW, FAR, LARGE, OFFSET, SCALED, SMALL, TIES
 from musadata.verifier.sandboxed.device_inputs import draw_on
+from musadata.verifier.sandboxed.draws import apply_variant
 
 
 def infer(expression, seed=0):

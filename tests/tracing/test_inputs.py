@@ -9,7 +9,8 @@ from musadata.records import InputSpec
 from musadata.tasks.matrix_structure import with_structure
 from musadata.tracing import inputs
 from musadata.tracing.inputs import draw
-from musadata.verifier.protocol.variants import OFFSET, TIES, apply_variant
+from musadata.verifier.protocol.variants import OFFSET, TIES
+from musadata.verifier.sandboxed.draws import apply_variant
 
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
 INTEGERS = ["int8", "uint8", "int16", "int32", "int64"]
