@@ -92,5 +92,5 @@ def test_a_long_trace_is_shortened_but_keeps_inputs_parameters_and_outputs():
     many = tuple(dataclasses.replace(fact, name=f"copy{index}_{fact.name}") for index in range(40) for fact in facts)
     long = dataclasses.replace(traces[0], tensors=(*facts, *many), operators=traces[0].operators * 40)
     text = render_generation(example("lstm"), (long,))[-1].content
-    assert "more intermediates" in text and " more." in text
+    assert "more intermediates" in text
     assert all(f"| `{fact.name}` | {fact.role} |" in text for fact in long.tensors if fact.role != "intermediate")
