@@ -392,7 +392,7 @@ def test_candidate_whose_process_is_killed_from_outside_is_run_again_or_is_an_ou
     candidates, left = verifier._opened.candidates, [times]
     call = candidates.call
 
-    def call_and_kill(function, *arguments, serve):
+    def call_and_kill(function, *arguments, serve, limits=None):
         def serve_and_kill(question):
             if left[0]:
                 left[0] -= 1
