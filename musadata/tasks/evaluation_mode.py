@@ -1,4 +1,4 @@
-"""Writing evaluation mode into references whose results depend on the mode. Runs inside the sandbox.
+"""Whether a reference's results depend on evaluation mode. Runs inside the sandbox.
 
 Models are judged in the mode that their constructor leaves, as KernelBench's harness does: training mode, unless the
 constructor says otherwise. Dropout draws random numbers there and batch norms take the batch's own statistics, so a
