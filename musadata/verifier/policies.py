@@ -19,6 +19,7 @@ from musadata.verifier.feedback import write_feedback
 from musadata.verifier.reward import reward
 from musadata.verifier.rules.catalogue import CORRECTNESS_HARNESS, CORRECTNESS_VALUES, RULES, Rule
 
+_MOST_CONDITIONS = 3  # that a message names: longer lists hide what they say
 _KEYS = {"about", "refuses", "notes"}
 _NAMED: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 NAMES = tuple(_NAMED)
@@ -103,13 +104,16 @@ def _merged(findings: Sequence[Finding], facts: Facts) -> tuple[Finding, ...]:
 
 
 def _with_conditions(found: Sequence[Finding], facts: Facts) -> str:
-    message, failing = found[0].message, [finding.condition for finding in found]
+    message, failing = found[0].message, list(dict.fromkeys(finding.condition for finding in found))
     others = [one.condition for one in facts.conditions if one.condition not in failing]
     if not failing[0] or not others or not facts.conditions:
         return message
     words = {"declared": "with the declared shapes and plain inputs", "shapes": "with other shapes than the first"}
-    shown = [words.get(one, f"where inputs are {one}") for one in failing]
-    return f"{message} (Only {'; '.join(shown)}.)"
+    for opening, some in (("Only", failing), ("Right only", others)):
+        if len(some) <= _MOST_CONDITIONS:
+            shown = [words.get(one, f"where inputs are {one}") for one in some]
+            return f"{message} ({opening} {'; '.join(shown)}.)"
+    return f"{message} (On {len(failing)} of {len(failing) + len(others)} kinds of inputs.)"
 
 
 def apply_policy(verdict: Verdict, policy: Policy) -> Verdict:

@@ -72,6 +72,25 @@ def test_message_says_on_which_inputs_it_fails():
     assert [finding.message for finding in both.findings] == ["said"]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "right", "said"),
+    [
+        (4, ["offset"], "said (Right only where inputs are offset.)"),
+        (4, ["offset", "large", "tiny", "ties"], "said (On 4 of 8 kinds of inputs.)"),
+        (
+            3,
+            ["large", "tiny", "ties", "offset"],
+            "said (Only where inputs are 0; where inputs are 1; where inputs are 2.)",
+        ),
+    ],
+)
+def test_message_names_few_conditions(wrong, right, said):
+    failing = [str(number) for number in range(wrong)]
+    conditions = tuple(ConditionFact(one, int(one in right), 1) for one in (*failing, *right))
+    facts = dataclasses.replace(found(*((rules.CORRECTNESS_VALUES, one) for one in failing)), conditions=conditions)
+    assert [finding.message for finding in decide(facts, load_policy("strict")).findings] == [said]
+
+
 @given(st.lists(st.tuples(st.sampled_from(list(RULES.values())), st.sampled_from(["", "declared", "offset"]))))
 def test_every_policy_decides_alike_whatever_was_decided_before(entries):
     verdict = dataclasses.replace(VERDICT, facts=found(*entries))
