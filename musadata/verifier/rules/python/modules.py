@@ -24,7 +24,6 @@ _TYPING = frozenset(NAMES["typing"])
 _TORCH = frozenset(NAMES["torch_modules"])
 _TORCH_WHOLE = ("backends.", "nn.modules.", "optim.", "signal.")  # with all of their submodules
 _LONGEST_ANNOTATION = 200
-_HARMLESS = ("numpy", "torch.utils.benchmark")
 _NAMED_LIKE_STANDARD = frozenset(NAMES["named_like_standard"])
 
 
@@ -69,8 +68,8 @@ def unused_imports(tree: ast.Module) -> Iterator[ast.alias]:
     for node in tree.body:
         if isinstance(node, ast.Import):
             for alias in node.names:
-                harmless = alias.name in sys.stdlib_module_names or alias.name in _HARMLESS
-                if harmless and (alias.asname or alias.name.split(".")[0]) not in said:
+                harmless = alias.name in sys.stdlib_module_names or alias.name == "numpy"
+                if harmless and (alias.asname or alias.name) not in said:
                     yield alias
 
 
