@@ -1,6 +1,7 @@
 """The way of the data is visible in the folders: a package imports only from packages to its left, wherever it does."""
 
 import ast
+import gc
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -24,9 +25,23 @@ BELOW = (
 )  # what all of them stand on
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """The file's syntax tree, read while nothing is collected.
+
+    Pytest parses source to print a finaliser's error, and CPython 3.11 counts the depth of all parsers in one place:
+    such an error inside `ast.parse` made it raise SystemError.
+    """
+    gc.disable()
+    try:
+        return ast.parse(path.read_text())
+    finally:
+        gc.enable()
+
+
 def imported(path: Path) -> Iterator[str]:
     """Dotted names of all that a file imports, inside functions too."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -104,25 +105,30 @@ class GitTree:
 
     def _opened(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
-            self._process = subprocess.Popen(
+            self._process = process = subprocess.Popen(
                 ["git", *SAFE, "-C", str(self._repository), "cat-file", "--batch"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env=environment(),
             )
+            self._end = weakref.finalize(self, _end, process)  # not __del__, which may find its pipes closed before it
         return self._process
 
     def close(self) -> None:
         """End the reader; the next read starts another."""
         if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
+            self._end()
             self._process = None
 
-    def __del__(self) -> None:
-        if getattr(self, "_process", None) is not None:
-            self.close()
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        assert pipe is not None
+        with suppress(OSError):  # what was not flushed has no reader any more
+            pipe.close()
 
 
 def _files(listing: bytes, modes: Sequence[str] = PLAIN_FILES) -> Iterator[tuple[str, str]]:

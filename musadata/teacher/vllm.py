@@ -12,6 +12,7 @@ from typing import Any
 from musadata.config import RequestsConfig, TeacherConfig
 from musadata.errors import BudgetSpent, Cancelled, MusadataError
 from musadata.teacher.chat import REASONING_SCHEMA, TryAgain, body_of, name_of, one_line, read_answer
+from musadata.teacher.loop import start_loop
 from musadata.teacher.protocol import Answer, Keep, Request, RequestFailed
 
 _EXTRA = "pip install 'musadata[vllm]'"
@@ -50,8 +51,8 @@ class VLLMTeacher:
             if self._stopped:
                 raise self._stopped
             if self._loop is None:
-                self._loop, self._loading = asyncio.new_event_loop(), asyncio.Lock()
-                threading.Thread(target=self._loop.run_forever, name="vllm", daemon=True).start()
+                self._loading = asyncio.Lock()
+                self._loop = start_loop("vllm")
         future = asyncio.run_coroutine_threadsafe(self._tracked(request, keep), self._loop)
         try:
             return future.result()

@@ -55,6 +55,7 @@ class ChatServer:
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(10)
+        self._loop.close()
 
     async def _serve(self, ready: threading.Event) -> None:
         self._stop = asyncio.Event()

@@ -180,6 +180,7 @@ class FaultyServer:
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(10)
+        self._loop.close()
 
     async def serve(self, port: int, ready: threading.Event | None = None) -> None:
         self._stop = asyncio.Event()
