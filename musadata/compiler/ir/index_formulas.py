@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 from operator import floordiv, mod, mul
+from types import MappingProxyType
 from typing import Any
 
 
@@ -136,10 +137,10 @@ class Index:
         inside = [atom.variables for atom in atoms if isinstance(atom, Opaque)]
         return frozenset(atom for atom in atoms if isinstance(atom, Variable)).union(*inside)
 
-    def evaluate(self, sizes: Mapping[str, int]) -> int:
-        """The value of a formula for the given sizes; a loop variable counts as the middle of its range."""
+    def evaluate(self, sizes: Mapping[str, int], at: Mapping[Variable, int] = MappingProxyType({})) -> int:
+        """The value of a formula for the given sizes and loop variables; others count as the middle of their range."""
         return sum(
-            coefficient * math.prod(_evaluate_atom(atom, sizes) for atom in monomial)
+            coefficient * math.prod(_evaluate_atom(atom, sizes, at) for atom in monomial)
             for monomial, coefficient in self.terms
         )
 
@@ -357,12 +358,12 @@ def _index_text(formula: Index) -> str:
 _EVALUATED: dict[str, Callable[[int, int], int]] = {"//": floordiv, "%": mod, "min": min, "max": max}
 
 
-def _evaluate_atom(atom: Atom, sizes: Mapping[str, int]) -> int:
+def _evaluate_atom(atom: Atom, sizes: Mapping[str, int], at: Mapping[Variable, int]) -> int:
     if isinstance(atom, Size):
         return sizes[atom.name]
     if isinstance(atom, Variable):
-        return atom.extent.evaluate(sizes) // 2
+        return at[atom] if atom in at else atom.extent.evaluate(sizes) // 2
     if isinstance(atom, Operation):
-        left, right = atom.left.evaluate(sizes), atom.right.evaluate(sizes)
+        left, right = atom.left.evaluate(sizes, at), atom.right.evaluate(sizes, at)
         return _EVALUATED[atom.kind](left, right)
     raise ValueError(f"{atom} has no value outside a kernel")

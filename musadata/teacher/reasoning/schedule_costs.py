@@ -21,12 +21,11 @@ from functools import cached_property
 from musadata.compiler.emission.launch import EmittedKernel
 from musadata.compiler.emission.tiled import partition
 from musadata.compiler.ir.code import Declare, of_kind, settle
-from musadata.compiler.ir.index_formulas import Opaque, Variable, number
+from musadata.compiler.ir.index_formulas import Opaque, Variable
 from musadata.compiler.ir.scalar import Added, Buffer, Call, Load
 from musadata.compiler.ir.schedule import Bind, Combine, Stage, TensorCore, Tile, Unroll, Vectorise
 from musadata.compiler.lowering.fusion import Kernel, Reduce, Scan, Store
 from musadata.compiler.lowering.layout import flatten
-from musadata.compiler.lowering.rewriting import substitute
 from musadata.compiler.lowering.shared_axes import dealt
 from musadata.tracing.roofline import Device, Unit, itemsize
 
@@ -253,8 +252,8 @@ class _Work:
             return 1, 1
         extent = axis.extent.evaluate(self.sizes)
         first = max(0, extent // 2 - WARP)
-        lanes = [substitute(flat, {axis: number(first + lane % max(1, extent))}) for lane in (*range(WARP),)]
-        places = [one.evaluate(self.sizes) * size for one in lanes]
+        lanes = (first + lane % max(1, extent) for lane in range(WARP))
+        places = [flat.evaluate(self.sizes, {axis: lane}) * size for lane in lanes]
         return len({place // _SECTOR for place in places}), len({place // _LINE for place in places})
 
     def _lanes(self, stage: Reduce | Store | Scan) -> Variable | None:

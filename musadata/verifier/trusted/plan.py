@@ -90,20 +90,25 @@ def plan_sets(
 
 
 def _drawn_in_full(shapes: Sequence[Sequence[InputSpec]]) -> list[int]:
-    """The task's own sets of shapes: the first two, and others without a size over three times as long as theirs, and
-    without more than three times as many elements."""
-
-    def longest(shape: Sequence[InputSpec]) -> int:
-        return max((size for spec in shape for size in spec.shape), default=0)
+    """The task's own sets of shapes: the first two, and others none of whose sizes is over three times as long as
+    theirs in the same place, and without more than three times as many elements. 263 rows of two elements are few
+    elements, but as many blocks of threads as 263 long ones."""
 
     def largest(shape: Sequence[InputSpec]) -> int:
         return max((math.prod(spec.shape) for spec in shape), default=0)
 
-    usual, modest = (3 * max(map(measure, shapes[:2])) for measure in (longest, largest))
+    def sizes(shape: Sequence[InputSpec]) -> dict[tuple[int, int], int]:
+        return {(at, axis): size for at, spec in enumerate(shape) for axis, size in enumerate(spec.shape)}
+
+    usual, modest = [sizes(shape) for shape in shapes[:2]], 3 * max(map(largest, shapes[:2]))
     return [
         index
         for index, shape in enumerate(shapes)
-        if index < 2 or (longest(shape) <= usual and largest(shape) <= modest)
+        if index < 2
+        or (
+            largest(shape) <= modest
+            and all(size <= 3 * max(one.get(place, 0) for one in usual) for place, size in sizes(shape).items())
+        )
     ]
 
 
