@@ -12,8 +12,9 @@ __all__ = ["Backend", "Built"]
 class Backend:
     """One place where kernels run.
 
-    `child` names a module for use in the sandbox only, with `DEVICE` (PyTorch's name for it), `activate`, `configure`,
-    `guard_memory`, `poison_memory`, `snapshot_memory`, `changed_memory`, `begin_call`, `end_call` and `take_records`.
+    `child` names a module for use in the sandbox only, with `DEVICE` (PyTorch's name for it), `HAS_DRIVER` (whether a
+    process has to make a context there), `activate`, `configure`, `guard_memory`, `poison_memory`, `snapshot_memory`,
+    `changed_memory`, `begin_call`, `end_call` and `take_records`.
     `setup` names the function that the warm process runs once. `compile` runs in the trusted process and never sees
     Python. `port` rewrites a candidate's Python for the device.
     """

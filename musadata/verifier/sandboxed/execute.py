@@ -80,7 +80,8 @@ def run_candidate(source: str, backend_name: str) -> dict[str, object]:
     session = _Session(IntegrityGuard(FILE, sys.modules[__name__]))
     try:
         ask_for(messages.RequestContext(), messages.Proceed)
-        load_kernels(backend.DEVICE)  # while the compiler may still be running
+        if backend.HAS_DRIVER:
+            load_kernels(backend.DEVICE)  # while the compiler may still be running
         ask_for(messages.ContextMade(), messages.Proceed)
         session.run(source, backend)
     except BaseException as error:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from musadata.verifier.backends.cuda.out_of_bounds import OutOfBoundsWatch
 
 DEVICE = "cuda"
+HAS_DRIVER = True
 _POISON = 0xFF  # NaN as a number, -1 as an integer
 configure = partial(native_hook.configure, DEVICE)
 end_call = native_hook.end_call

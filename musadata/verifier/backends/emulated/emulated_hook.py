@@ -9,6 +9,7 @@ from musadata.verifier.backends.emulated.runtime import Runtime
 from musadata.verifier.backends.loaders import RequestLibrary, replace_loaders
 
 DEVICE = "cuda"  # what PyTorch calls it
+HAS_DRIVER = False
 ORDERS = ("forward", "reverse", "random")
 CHECKS = ("off", "brief", "full")
 

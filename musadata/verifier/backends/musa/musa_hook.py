@@ -6,6 +6,7 @@ from musadata.verifier.backends.loaders import RequestLibrary
 from musadata.verifier.backends.native import native_hook
 
 DEVICE = "musa"
+HAS_DRIVER = True
 configure = partial(native_hook.configure, DEVICE)
 begin_call, end_call = native_hook.begin_call, native_hook.end_call
 snapshot_memory, changed_memory = native_hook.snapshot_memory, native_hook.changed_memory
