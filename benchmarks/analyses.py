@@ -4,13 +4,11 @@
 
 Asks the teacher anew about every task of the corpus: for the analysis and for its honest answers. Names of kernels are
 read from both texts; an analysis that names none plans as many as its words say. A task has a choice if its answers
-have different schedules; its analysis makes it if a table weighs two or more. The last rows are about words: how much
-of the prose of each family of `sft`, in words, the most frequent sentences are, with names and figures left out.
+have different schedules; its analysis makes it if a table weighs two or more.
 """
 
 import argparse
 import re
-from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,16 +21,12 @@ from musadata.config import TeacherConfig
 from musadata.records import Annotation, Task
 from musadata.teacher.compiler_teacher import CompilerTeacher
 from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
-from musadata.training_rows import SftRow
 
 SEED = 20260601
-MOST_FREQUENT = 50
 NUMBERS = ["no", "One", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 _KERNEL = re.compile(r"__global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\((.*?)\)\s*\{(.*?)\n\}\n", re.DOTALL)
 _NAMED = re.compile(r"`(\w+_kernel)`")
 _COUNTED = re.compile(r"\b(One) kernel (?:is enough|can do)|(?:makes|A plan of) (\w+)(?: kernels|:)")
-_VARYING = re.compile(r"`[^`]*`|\*\*[^*]*\*\*|\d[\d.,]*(?:e[+-]?\d+)?|\([^()]*\)")
-_CODE = re.compile(r"```.*?```", re.DOTALL)
 _WEIGHED = re.compile(r"^\| .+ \| \d+ × \d+ \|", re.MULTILINE)
 
 
@@ -47,7 +41,6 @@ class Found:
     declared: int = 0
     tasks: int = 0
     weighed: list[bool] = field(default_factory=list)
-    words: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))  # by family, of each sentence
 
 
 def kernels_of(answer: str) -> list[str]:
@@ -86,13 +79,6 @@ def unfused(answer: str) -> list[str]:
     return sorted(found)
 
 
-def sentences_of(text: str) -> list[str]:
-    """The sentences of a text without its code and tables, with a mark for each name and figure."""
-    lines = [line.strip("- *") for line in _CODE.sub("", text).splitlines() if line and line[0] not in "#|"]
-    plain = (_VARYING.sub("_", line) for line in lines)
-    return [part.strip() for line in plain for part in re.split(r"(?<=[.!?;:])\s", line) if len(part.split()) > 2]
-
-
 def look_at(task: Task, annotation: Annotation, teacher: CompilerTeacher, samples: int, found: Found) -> None:
     def ask(kind: RequestKind, sample: int = 0) -> Answer:
         return teacher.answer(Request(kind, task, annotation.traces, (), sample=sample, declared=annotation.declared))
@@ -128,15 +114,7 @@ def rows_of(found: Found) -> list[Row]:
         ),
         ("answers with the kernels of the analysis", "100 %", _of(found.agreeing, found.answers), not found.differing),
         ("answers with unfused pointwise kernels", "0", str(len(found.unfused)), not found.unfused),
-        *(_row_of_family(family, words) for family, words in sorted(found.words.items())),
     ]
-
-
-def _row_of_family(family: str, words: Counter[str]) -> Row:
-    total, common = words.total(), words.most_common(MOST_FREQUENT)
-    share = sum(number for _, number in common) / max(1, total)
-    what = f"share of the {MOST_FREQUENT} most frequent sentences in the words of {family}"
-    return what, "<= 25 %", f"{share:.1%} of {total}", share <= 0.25
 
 
 def _of(part: int, whole: int) -> str:
@@ -147,7 +125,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpus")
     parser.add_argument("--samples", type=int, default=3, help="honest answers per task")
-    parser.add_argument("--show", action="store_true", help="name the tasks, and the most frequent sentences")
+    parser.add_argument("--show", action="store_true", help="name the tasks")
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args(argv)
     tasks = {task.task_id: task for task in read(arguments.corpus, "tasks", Task)}
@@ -155,13 +133,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     with CompilerTeacher(config, SEED) as teacher:
         for annotation in read(arguments.corpus, "annotations", Annotation):
             look_at(tasks[annotation.task_id], annotation, teacher, arguments.samples, found)
-    for row in read(arguments.corpus, "sft", SftRow):
-        for sentence in sentences_of(row.completion[-1].content):
-            found.words[row.family][sentence] += len(sentence.split())
     details = {
         "differing": sorted(set(found.differing)),
         "unfused": sorted(set(found.unfused)),
-        "sentences": {family: dict(words.most_common(10)) for family, words in found.words.items()},
     }
     if arguments.show:
         print(yaml.safe_dump(details, sort_keys=False, width=200))

@@ -114,7 +114,7 @@ class PreferenceKind(StrEnum):
 class PreferenceRow:
     """A pair for DPO: two answers to the same prompt, of which `chosen` was accepted.
 
-    `decisions` says in how many places their programs differ: 1 for a single fault that is mended, or a single change.
+    Their programs differ in many lines, so that the one is preferred to the other, and not one line to another.
     """
 
     preference_id: Annotated[str, "Hash of the row's content."]
@@ -134,10 +134,8 @@ class PreferenceRow:
     split: Split
     chosen_reward_speed: Annotated[float, "What of `chosen_reward` a measured speedup gave."] = 0.0
     kind: Annotated[PreferenceKind, "Why one is preferred to the other."] = PreferenceKind.RIGHT
-    decisions: Annotated[
-        int,
-        "In how many places the programs differ: 1 for a single fault that is mended, or a single change.",
-    ] = 0
+    decisions: Annotated[int, "In how many places the programs differ."] = 0
+    distance: Annotated[float, "Share of the lines of both programs that differ, comments aside."] = 0.0
     prompt_tokens: PromptTokens = 0
     chosen_tokens: Annotated[int, "Tokens of `chosen`, as `prompt_tokens`."] = 0
     rejected_tokens: Annotated[int, "Tokens of `rejected`, as `prompt_tokens`."] = 0

@@ -6,19 +6,38 @@ although each is requested on its own.
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
 from musadata.compiler.emission.candidate import MOST_CHARACTERS, Candidate, build_candidate
-from musadata.compiler.emission.schedule_plan import PLANS, Plan
+from musadata.compiler.emission.schedule_plan import DRAFT, PLANS, Plan
 from musadata.compiler.faults import KINDS, FaultContext, FaultKind
 from musadata.compiler.ir.captured_graph import Graph, parse_graph
 from musadata.compiler.ir.lowering_errors import Unsupported
 from musadata.compiler.ir.scalar import GivenUnsupported
 
 HOPELESS = 3  # times as long: no other plan is so much shorter
-SECOND_FAULT_SHARE = 0.25  # of the faulty samples that start with a second fault, which does not compile
+
+
+@dataclass(frozen=True)
+class Story:
+    """How a share of the conversations with faults goes: so many answers have one. Either each of them is another
+    program, in another schedule or with other kernels, or faults are mended where they are."""
+
+    share: float
+    failures: int
+    rewrites: bool
+
+
+STORIES = (
+    Story(0.15, 1, rewrites=False),
+    Story(0.05, 2, rewrites=False),  # the first fault does not compile, and hides the other one
+    Story(0.40, 1, rewrites=True),
+    Story(0.25, 2, rewrites=True),
+    Story(0.15, 8, rewrites=True),  # more than anybody asks for: it fails
+)
 
 
 @dataclass(frozen=True)
@@ -119,20 +138,54 @@ class CandidateSet:
             plan = next(self._shorter, None)
         return plan
 
-    def faulty(self, sample: int) -> list[Attempt]:
-        """The conversation of a faulty sample: turn by turn one fault less, the last one honest."""
+    def faulty(self, sample: int, honest: Sequence[Candidate]) -> list[Attempt]:
+        """The conversation of a faulty sample, up to the first answer without a fault; see `STORIES`. `honest` are the
+        task's candidates, the best one first.
+
+        Raises:
+            Unsupported: no fault matters in any of them.
+        """
         random = _random(self._key, "fault", str(sample))
+        story = random.choices(STORIES, [story.share for story in STORIES])[0]
         kinds = sorted(KINDS.values(), key=lambda kind: self._rank(kind, sample))
-        wants_two = random.random() < SECOND_FAULT_SHARE
+        known = [*self._drafts(honest), *reversed(honest)]
+        attempts = self._rewritten(known, kinds, story, random) if story.rewrites and known[1:] else []
+        return attempts or self._in_place(random.sample(honest, len(honest)), kinds, story, random)
+
+    def _drafts(self, honest: Sequence[Candidate]) -> list[Candidate]:
+        """How somebody begins who thinks operator by operator, if that is another program."""
+        with suppress(Unsupported):
+            draft = build_candidate(self._graph, DRAFT, self._sizes)
+            if len(draft.source) <= MOST_CHARACTERS and draft.shape not in [one.shape for one in honest]:
+                return [draft]
+        return []
+
+    def _rewritten(
+        self, known: Sequence[Candidate], kinds: Sequence[FaultKind], story: Story, random: Random
+    ) -> list[Attempt]:
+        """A better program with each answer, though only the last one has no fault; empty where none fits."""
+        attempts: list[Attempt] = []
+        left = known
         for kind in kinds:
-            for number in range(len(PLANS)):
-                candidate = self.candidate(number)
-                faulty = insert(kind, candidate, random, self._reference)
-                if faulty is None:
-                    continue
-                single = [Attempt(faulty, (kind,)), Attempt(candidate)]
-                shows_late = kind.compiles and not kind.cheats  # a fault that does not compile can hide it
-                return self._doubled(single, kinds, random) if wants_two and shows_late else single
+            faulty = (insert(kind, one, random, self._reference) for one in left[:-1] or left)
+            place, found = next(((place, one) for place, one in enumerate(faulty) if one), (0, None))
+            if found:
+                attempts.append(Attempt(found, (kind,)))
+                left = left[place + 1 :] or known[:-1]
+            if len(attempts) == story.failures:
+                break
+        return attempts and [*attempts, Attempt(known[-1])]
+
+    def _in_place(
+        self, honest: Sequence[Candidate], kinds: Sequence[FaultKind], story: Story, random: Random
+    ) -> list[Attempt]:
+        """A program that stays the same but for one fault less with each answer."""
+        for kind in kinds:
+            for candidate in honest:
+                if faulty := insert(kind, candidate, random, self._reference):
+                    single = [Attempt(faulty, (kind,)), Attempt(candidate)]
+                    shows_late = kind.compiles and not kind.cheats  # a fault that does not compile can hide it
+                    return self._doubled(single, kinds, random) if story.failures > 1 and shows_late else single
         raise Unsupported("no fault matters here")
 
     def mutants(self) -> Iterator[tuple[str, FaultKind]]:

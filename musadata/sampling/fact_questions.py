@@ -24,12 +24,10 @@ _BITS = {"float16": 11, "bfloat16": 8, "float64": 53}  # significant ones, the h
 
 @dataclass(frozen=True)
 class Subject:
-    """What a question may be about. `cuda`: the CUDA C++ of an accepted candidate, "" for none; `musa`: the same for
-    MUSA, "" where it has no counterpart there."""
+    """What a question may be about. `cuda`: the CUDA C++ of an accepted candidate, "" for none."""
 
     trace: Trace
     cuda: str
-    musa: str
     random: Random
 
     @cached_property
@@ -294,56 +292,6 @@ def occupancy(subject: Subject) -> Figures | None:
     )
 
 
-def synchronisation(subject: Subject) -> Figures | None:
-    plain = {name: text for name, text in subject.kernels.items() if "atomic" not in text and "goto" not in text}
-    if not plain:
-        return None
-    kernel = subject.random.choice(sorted(plain))
-    text = plain[kernel]
-    quoted = _helpers(subject.cuda, text)
-    whole = "\n\n".join([*quoted, text])
-    barriers, shuffles = whole.count("__syncthreads()"), len(re.findall(r"__shfl_\w*sync\(", whole))
-    shared = "__shared__" in whole
-    found = []
-    if barriers:
-        found.append(
-            f"Its threads exchange values through shared memory: `__syncthreads()` stands in {barriers} places of the "
-            "code above. All threads of the block must reach each of them, so none may return before."
-        )
-    if shuffles:
-        found.append(
-            f"`__shfl_…_sync` stands in {shuffles} places: lanes of a warp exchange registers there, without shared "
-            "memory. Every lane that its mask names must take part, so a warp leaves as a whole or not at all."
-        )
-    if shared and not barriers:
-        return None
-    if not found:
-        found.append(
-            "Its threads do not wait for each other, and need not: there is no shared memory and no shuffle, each "
-            "thread reads its inputs and writes results of its own, and no thread reads what another one of this "
-            "launch writes. Kernels that are launched later on the same stream start when it has ended."
-        )
-    return Figures(_code(*quoted, text), {"kernel": kernel, "found": " ".join(found)}, True)
-
-
-def _helpers(program: str, text: str) -> list[str]:
-    """The device functions that a kernel calls, and those that they call."""
-    found: dict[str, str] = {}
-    waiting = [text]
-    while waiting:
-        calling = waiting.pop()
-        for name in re.findall(r"__device__ __forceinline__ \w+ (\w+)\(", program):
-            if name not in found and re.search(rf"\b{name}\(", calling):
-                found[name] = _function(program, name)
-                waiting.append(found[name])
-    return list(found.values())
-
-
-def _function(program: str, name: str) -> str:
-    start = program.rfind("\n", 0, program.find(f" {name}(")) + 1
-    return program[start : program.find("\n}\n", start) + 2]
-
-
 def sum_error(subject: Subject) -> Figures | None:
     kinds = (CallKind.REDUCTION, CallKind.MATMUL, CallKind.NORMALIZATION, CallKind.SOFTMAX)
     calls = [call for call in subject.calls if call.kind in kinds and _SUMS.search(call.packet) and call.operands]
@@ -383,21 +331,6 @@ def short_floats(subject: Subject) -> Figures | None:
     )
 
 
-def port_to_musa(subject: Subject) -> Figures | None:
-    pairs: dict[str, str] = {}
-    for ours, theirs in zip(subject.cuda.splitlines(), subject.musa.splitlines(), strict=False):
-        old, new = ([*re.findall(r"\w[\w./]*(?:::\w+)*", line)] for line in (ours, theirs))
-        if len(old) == len(new):
-            pairs |= {one: other for one, other in zip(old, new, strict=True) if one != other}
-    if not pairs:
-        return None
-    texts = [f"`{one}` becomes `{other}`" for one, other in pairs.items() if one != "CUDA"]
-    texts += ["`CUDA` becomes `MUSA` in messages"] if "CUDA" in pairs else []
-    warps = re.search(r"__shfl_|% 32\b|/ 32\b|lane\b", subject.cuda)
-    check = " Where it takes a warp as 32 lanes, check that `warpSize` of the device is 32." if warps else ""
-    return Figures(_code(subject.cuda), {"pairs": "; ".join(texts), "check": check}, True)
-
-
 ASKED: dict[Callable[[Subject], Figures | None], QuestionTopic] = {
     storage_offset: QuestionTopic.TENSORS,
     view_or_copy: QuestionTopic.TENSORS,
@@ -407,8 +340,6 @@ ASKED: dict[Callable[[Subject], Figures | None], QuestionTopic] = {
     launch_geometry: QuestionTopic.THREADS,
     row_per_warp: QuestionTopic.THREADS,
     occupancy: QuestionTopic.OCCUPANCY,
-    synchronisation: QuestionTopic.SYNCHRONISATION,
     sum_error: QuestionTopic.NUMERICS,
     short_floats: QuestionTopic.NUMERICS,
-    port_to_musa: QuestionTopic.MUSA,
 }

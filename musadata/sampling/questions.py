@@ -30,8 +30,6 @@ from musadata.teacher.claims.judging import judge_claim
 from musadata.teacher.claims.steps import read_objects
 from musadata.teacher.prompts import render_questions
 from musadata.teacher.protocol import REQUEST_FAILED, Answer, CannotAnswer, Request, RequestFailed, RequestKind
-from musadata.verifier.backends.musa.port import port_source
-from musadata.verifier.compilation.compile_errors import Unsupported
 from musadata.verifier.compilation.speculative_compile import predict_sources
 
 STEP = "question"
@@ -44,7 +42,7 @@ def write_questions(
     """Up to `count` questions of different topics, whose answers are computed. The same rows give the same text."""
     program, cuda = pick_kernel([one for one in candidates if one.teacher == teacher])
     random = _random(task.task_id, "questions")
-    subject = Subject(annotation.told[0], cuda, _musa(cuda), random)
+    subject = Subject(annotation.told[0], cuda, random)
     found: list[Question] = []
     for make in _in_order(task):
         figures = make(subject) if len(found) < count else None
@@ -162,13 +160,6 @@ def word_question(name: str, figures: Figures, random: Random) -> tuple[str, str
 
 def _named(answer: Answer, teacher: str) -> Answer:
     return dataclasses.replace(answer, teacher=teacher)
-
-
-def _musa(cuda: str) -> str:
-    try:
-        return port_source(cuda) if cuda else ""
-    except Unsupported:
-        return ""
 
 
 @cache

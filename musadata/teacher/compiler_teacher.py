@@ -10,7 +10,6 @@ from musadata.compiler.candidate_set import Attempt, CandidateSet, read_graph
 from musadata.compiler.capturing import CAPTURE, PRELOAD
 from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.emission.schedule_plan import PLANS
-from musadata.compiler.explanation import explain_repair
 from musadata.compiler.ir.lowering_errors import Unsupported
 from musadata.config import TeacherConfig
 from musadata.records import InputSpec, Task, Trace
@@ -19,13 +18,16 @@ from musadata.sandbox import Caller, Limits, Sandbox
 from musadata.teacher.claims.steps import render_analysis
 from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
 from musadata.teacher.reasoning import write_analysis, write_plan, write_reasoning
+from musadata.teacher.reasoning.explanation import explain_repair
 from musadata.teacher.reasoning.kernel_facts import sizes_in
 from musadata.teacher.reasoning.schedule_choice import expected_seconds
 from musadata.teacher.unit_tests import write_unit_test
+from musadata.tracing.roofline import time_text
 
 VERSION = "1"
 CAPTURE_LIMITS = Limits(seconds=30, memory_mb=4096)
 REMEMBERED_TASKS = 32
+GAIN = 0.95  # of the time: an estimate cannot tell smaller ones
 
 
 class CompilerTeacher:
@@ -94,24 +96,36 @@ class CompilerTeacher:
         return [best, *(one for one in candidates if one is not best)]
 
     def _generate(self, request: Request) -> Answer:
-        """A candidate. Where an analysis was given, that of another sample, the answer's own comes with it."""
-        attempt = self._conversation(request)[0]
+        """A candidate. Where an analysis was given, that of another sample, the one that the conversation's last answer
+        follows comes with it."""
+        conversation = self._conversation(request)
+        attempt = conversation[0]
         if not request.reasoning:
             return _answer(write_plan(request.task, request.told, attempt.candidate), attempt)
-        answer = _answer("", attempt)
-        return replace(answer, reasoning=write_reasoning(request.task, request.told, attempt.candidate))
+        reasoning = write_reasoning(request.task, request.told, conversation[-1].candidate)
+        return replace(_answer("", attempt), reasoning=reasoning)
 
     def _repair(self, request: Request) -> Answer:
         conversation, turn = self._conversation(request), request.turn - 1
         feedback = request.messages[-1].content if request.messages else ""
         if turn < len(conversation):
             attempt, before = conversation[turn], conversation[turn - 1]
-            text = explain_repair(feedback, before.faults[0], before.candidate, attempt.candidate)
+            gain = self._gain(request, before.candidate, attempt.candidate)
+            text = explain_repair(feedback, before.faults[0], before.candidate, attempt.candidate, gain)
         else:  # the honest answer was not accepted either: another schedule may be
             honest = self._honest(request, request.sample + turn)
             attempt = Attempt(honest)
             text = explain_repair(feedback, None, honest, honest)
         return _answer(text, attempt)
+
+    def _gain(self, request: Request, before: Candidate, after: Candidate) -> str:
+        """What a program is expected to save at the declared size; "" where it is not faster."""
+        for trace in request.told[:1]:
+            old, new = (expected_seconds(one, sizes_in(one, trace)) for one in (before, after))
+            if 0 < new < old * GAIN:
+                times = f"{time_text(new)} are expected for it at the declared size instead of {time_text(old)}"
+                return f" On an H100, {times}."
+        return ""
 
     def _conversation(self, request: Request) -> list[Attempt]:
         """The answers of a sample, turn by turn, up to the honest one."""
@@ -119,7 +133,7 @@ class CompilerTeacher:
         honest = self._config.samples - self._config.faults
         if request.sample % self._config.samples >= honest:
             with suppress(Unsupported):
-                return candidate_set.faulty(request.sample)
+                return candidate_set.faulty(request.sample, self._ordered(candidate_set, request.told[:1]))
         candidate = self._honest(request, request.sample)
         return [Attempt(candidate)]
 

@@ -1,4 +1,4 @@
-from benchmarks.analyses import agrees, kernels_of, sentences_of, unfused
+from benchmarks.analyses import agrees, kernels_of, unfused
 
 ANSWER = """
 __global__ void __launch_bounds__(128) tanh_kernel(const float* __restrict__ x, float* __restrict__ tanh, int total) {
@@ -42,10 +42,3 @@ __global__ void sum_kernel(const float* __restrict__ tanh, float* __restrict__ s
     )
     assert unfused(f"{tanh}\n{total}\n{waiting}") == []
     assert unfused(f"{tanh}\n{total}\n{add}") == ["tanh"]
-
-
-def test_sentences_are_counted_without_their_names_and_figures():
-    assert sentences_of("`a` has 12 elements. `b` (3, 4) has 12 elements.") == [
-        "_ has _ elements.",
-        "_ _ has _ elements.",
-    ]

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from musadata.compiler.faults import KINDS
-from musadata.corpus.views.audit import list_reasons
 from musadata.corpus.views.changes import list_changes, name_place
 from musadata.corpus.views.diagnoses import diagnosis_rows
 from musadata.corpus.views.optimisation import optimisation_rows
@@ -110,9 +109,10 @@ def test_what_a_cheating_program_does_is_not_what_a_right_one_hangs_on(mended):
     cheating = [
         one if one.accepted else dataclasses.replace(one, error_class=ErrorClass.CHEATING) for one in candidates
     ]
-    _, right = review_rows(task, annotation, cheating, trajectories)
-    reasons = list_reasons(RIGHT, right.candidate_id, "Verdict: right")
-    assert reasons and right.completion[0].content == "Verdict: right\n\n" + "\n".join(reasons)
+    precise = [dataclasses.replace(one, source=one.source.replace("twice(x[i])", "expm1f(i)")) for one in cheating]
+    _, right = review_rows(task, annotation, precise, trajectories)
+    said = "`expm1f(i)` keeps the digits of small arguments, which `expf(x) - 1.0f` loses."
+    assert right.completion[0].content == f"Verdict: right\n\n{said}"
 
 
 def test_a_diagnosis_names_the_fault_that_the_next_answer_mends(mended):
@@ -142,6 +142,24 @@ def test_a_rewritten_program_says_nothing_of_the_fault(mended):
     rewritten = [*candidates[:-1], other]
     assert review_rows(task, annotation, rewritten, trajectories) == []
     assert diagnosis_rows(task, annotation, rewritten, trajectories) == []
+
+
+def test_a_rewritten_program_is_mended_by_the_accepted_one_of_another_sample(mended, make_row):
+    task, annotation, candidates, trajectories = mended
+    other = dataclasses.replace(candidates[-1], source=RIGHT.replace("float", "double").replace("x", "input"))
+    (right,), trajectory = make_row.conversation(task, 1, ["accepted"])
+    known = [*candidates[:-1], other, dataclasses.replace(right, source=RIGHT)]
+    wrong, _ = review_rows(task, annotation, known, [*trajectories, trajectory])
+    assert json.loads(wrong.evidence)["compared_with"] == right.candidate_id
+    asked = diagnosis_rows(task, annotation, known, [*trajectories, trajectory])
+    assert [json.loads(row.evidence)["mended_by"] for row in asked][-1] == right.candidate_id
+
+
+def test_a_repair_that_brings_another_fault_is_no_mending(mended):
+    task, annotation, candidates, trajectories = mended
+    worse = dataclasses.replace(candidates[1], fault="wrong_launch_geometry+off_by_one")
+    asked = diagnosis_rows(task, annotation, [candidates[0], worse, candidates[2]], trajectories)
+    assert [json.loads(row.evidence)["mended_by"] for row in asked] == [candidates[2].candidate_id] * 2
 
 
 def test_a_conversation_without_an_accepted_answer_teaches_no_review(mended):
@@ -224,52 +242,6 @@ def test_a_broken_rule_is_half_of_a_sentence(mended, message, said):
     finding = Finding("legality.new", message)
     cheat = dataclasses.replace(mended[2][0], error_class=ErrorClass.CHEATING, findings=(finding,))
     assert said in describe_symptom(cheat)
-
-
-def test_a_right_program_is_said_to_be_right_by_lines_of_each_of_its_kernels():
-    (kernel, host) = list_reasons(RIGHT.replace("return x;", "twice_kernel<<<blocks, 256>>>(x, y, 900);"), "key", "")
-    blocks = (
-        "`blocks = (x.numel() + 255) / 256` rounds up, and `if (i >= total) return;` sends threads past the end away"
-    )
-    assert kernel == f"- `twice_kernel`: {blocks} before they read or store."
-    assert "`x`" in host and "contiguous" in host
-    told = list_reasons(RIGHT, "key", "It hangs on `if (i >= total) return;`.")
-    assert "twice_kernel" not in "".join(told)  # which would say it again
-    unguarded = "".join(list_reasons(NO_GUARD, "key", ""))
-    assert "past the end" not in unguarded and "stored" not in unguarded
-
-
-TILED = """__global__ void __launch_bounds__(256) mm_kernel(const float* a, float* c, int rows) {
-    __shared__ float left_tile[16][16];
-    float accumulator = 0.0f;
-    for (int start = 0; start < 40; start += 16) {
-        left_tile[threadIdx.y][threadIdx.x] =
-            (row < rows && start + threadIdx.x < 40) ? a[row * 40 + start + threadIdx.x] : 0.0f;
-        __syncthreads();
-        for (int k = 0; k < 16; ++k) accumulator += left_tile[threadIdx.y][k];
-        __syncthreads();
-    }
-    if (row < rows) {
-        c[row] = accumulator;
-    }
-}
-"""
-
-
-def test_barriers_and_zeros_of_tiles_are_reasons_only_where_they_are_there():
-    (said,) = list_reasons(TILED, "key", "")
-    assert "only where `row < rows` holds is a result stored" in said
-    assert "one barrier stands before a slice is multiplied and one before it is overwritten" in said
-    assert "where `row < rows && start + threadIdx.x < 40` fails, `0.0f` is loaded" in said
-    racing = list_reasons(TILED.replace("        __syncthreads();\n    }\n    if", "    }\n    if"), "key", "")
-    assert "barrier" not in "".join(racing)
-
-
-def test_a_start_is_a_reason_only_for_what_it_does_not_change():
-    body = "__global__ void k(const float* x, float* y) {{\n    float best = {};\n    best = warp_{}(best);\n}}\n"
-    (said,) = list_reasons(body.format("-INFINITY", "max"), "key", "")
-    assert "`best` starts from `-INFINITY`, so a thread without a step changes nothing" in said
-    assert list_reasons(body.format("0.0f", "max"), "key", "") == []
 
 
 def test_no_kind_of_fault_says_a_thing_twice():

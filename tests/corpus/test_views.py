@@ -173,7 +173,8 @@ def test_an_answer_of_ten_megabytes_is_learnt_by_nobody(story):
         trajectories[1], turns=(dataclasses.replace(trajectories[1].turns[0], answer=text), trajectories[1].turns[1])
     )
     rows = (task, annotation, [candidates[0], long, *candidates[2:]], [trajectories[0], told, *trajectories[2:]])
-    assert {row.family for row in sft_rows(*rows)} == {"reasoning", "generation", "reasoned"}
+    assert {row.family for row in answer_rows(*rows)} == {"reasoning", "generation", "reasoned"}
+    assert all(len(row.prompt[-1].content) < len(text) for row in sft_rows(*rows))
     assert all(len(row.rejected[0].content) < len(text) for row in preference_rows(*rows))
 
 
@@ -236,8 +237,26 @@ def _pair(story, chosen, rejected, **changes):
     return preference_rows(task, annotation, [right, failed], told)
 
 
-SHARED = "__global__ void k(float* y) { __shared__ float part[32]; part[threadIdx.x] = y[0]; }\n"
-PLAIN = "__global__ void k(float* y) { y[threadIdx.x] = 1.0f; }\n"
+SHARED = """__global__ void k(float* y) {
+    __shared__ float part[32];
+    part[threadIdx.x] = y[0];
+    __syncthreads();
+    y[threadIdx.x] = part[0];
+}
+"""
+PLAIN = """__global__ void k(float* y) {
+    const int i = threadIdx.x;
+    const float one = 1.0f;
+    if (i > 9) return;
+    y[i] = one;
+}
+"""
+
+
+def test_programs_that_differ_in_a_line_are_no_pair(story):
+    assert _pair(story, PLAIN, PLAIN.replace("i > 9", "i > 8")) == []
+    (row,) = _pair(story, SHARED, PLAIN)
+    assert row.distance >= 0.2
 
 
 def test_a_pair_never_prefers_the_structurally_poorer_program(story):

@@ -52,11 +52,11 @@ def test_samples_without_a_fault_differ(teacher):
 
 
 def test_a_repair_ends_in_the_honest_kernel_and_quotes_the_feedback(teacher):
-    answer = ask(teacher, "softmax", sample=2)
-    for turn in range(2, 2 + len(answer.fault.split("+"))):
-        answer = ask(teacher, "softmax", sample=2, turn=turn)
-        assert "wrong in 3 of 148 elements" in answer.text
-    assert answer.fault == ""
+    answers = [ask(teacher, "softmax", sample=2)]
+    while answers[-1].fault:
+        answers.append(ask(teacher, "softmax", sample=2, turn=len(answers) + 1))
+        assert "wrong in 3 of 148 elements" in answers[-1].text
+    assert len(answers) > 1
 
 
 def test_an_honest_answer_that_was_refused_is_followed_by_another_schedule(teacher):

@@ -126,10 +126,10 @@ def _build(graph: Graph, plan: Plan, sizes: Mapping[str, int]) -> Candidate:
     names = [*(size.name for size in graph.sizes), *map(NumberName, graph.numbers)]
     for attempt in _Attempt:
         if attempt is not _Attempt.SHORT:
-            lowered = lower_graph(graph, alike=attempt is _Attempt.APART)
+            lowered = lower_graph(graph, alike=attempt is _Attempt.APART, fused=plan.fused)
             returned = _all_returned(lowered, graph)
             kept = {id(buffer) for buffer in (*(item.buffer for item in returned), *lowered.program.stored)}
-            kernels = _kernels(lowered.program, kept, known, attempt)
+            kernels = _kernels(lowered.program, kept, known, attempt, plan.fused)
         if STEP.name not in names and any(kernel.steps for kernel in kernels):
             names.append(STEP.name)
             hints = [{**hint, STEP.name: 1} for hint in hints]
@@ -172,9 +172,13 @@ def _all_returned(lowered: Lowered, graph: Graph) -> list[Returned]:
     return returned
 
 
-def _kernels(program: Program, kept: set[int], sizes: Mapping[str, int], attempt: _Attempt) -> list[Kernel]:
+def _kernels(
+    program: Program, kept: set[int], sizes: Mapping[str, int], attempt: _Attempt, fused: bool
+) -> list[Kernel]:
     """The kernels, with attention as one of them where its tiles can be cut out of what it stores."""
     apart = attempt is _Attempt.APART
+    if not fused:
+        return [parted(kernel) for kernel in group_loops(read_loops(program.loops, kept), kept, fused=False)]
     read = without_repeats(read_loops(program.loops, kept), kept)
     # A value that is computed where it is read may need less of what it is made from: the last of the largest few, say.
     loops = read_loops(inline_pointwise(read, kept, reductions_apart=apart), kept)

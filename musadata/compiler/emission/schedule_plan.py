@@ -41,7 +41,7 @@ TWO_BLOCKS = 264  # two blocks for each multiprocessor of a large GPU
 
 @dataclass(frozen=True)
 class Plan:
-    """How the kernels of a candidate are scheduled. Which kernels there are does not depend on it.
+    """How the kernels of a candidate are scheduled, and whether operators share them.
 
     Attributes:
         name: for people.
@@ -53,6 +53,7 @@ class Plan:
         held: rows are held in registers, by code that depends on their length.
         fast: products that fill a GPU with tiles of registers have them whatever `tile` says, since others would take
             several times as long. Without it a candidate is shorter.
+        fused: operators share kernels. Without it each has one of its own, and results pass through memory.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Plan:
     alike: bool = False
     held: bool = True
     fast: bool = True
+    fused: bool = True
 
     @property
     def in_registers(self) -> bool:
@@ -81,6 +83,7 @@ PLANS = (
     Plan("vectorised", "vector", "shuffle", "wide"),
     Plan("grid-stride loops", "stride", "stride", ""),
 )
+DRAFT = Plan("operator by operator", "naive", "thread", "", fast=False, fused=False)  # as first attempts are written
 
 
 def extent_hint(axes: Sequence[Variable], hints: Mapping[str, int]) -> int:

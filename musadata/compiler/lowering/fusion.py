@@ -165,7 +165,9 @@ class _Group:
         return self.members[0].inner if self.members[0].loop.scan else ()
 
 
-def group_loops(loops: Sequence[Loop], returned: set[int], *, columns_apart: bool = False) -> list[Kernel]:
+def group_loops(
+    loops: Sequence[Loop], returned: set[int], *, columns_apart: bool = False, fused: bool = True
+) -> list[Kernel]:
     """Kernels for all loops, in an order in which every buffer is filled before it is read.
 
     `returned` holds the identities of buffers that must end up in memory. With `columns_apart`, what reads statistics
@@ -173,7 +175,7 @@ def group_loops(loops: Sequence[Loop], returned: set[int], *, columns_apart: boo
     """
     groups: list[_Group] = []
     for loop in loops:
-        is_alone = loop.spread or loop.attends
+        is_alone = loop.spread or loop.attends or not fused
         if is_alone or not (_join(loop, groups, columns_apart) or (not columns_apart and _join_sibling(loop, groups))):
             groups.append(_alone(loop))
     read = _read_from_memory(groups)

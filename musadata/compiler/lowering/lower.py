@@ -50,9 +50,9 @@ class Lowered:
     outputs: tuple[Value, ...]
 
 
-def lower_graph(graph: Graph, *, alike: bool = False) -> Lowered:
+def lower_graph(graph: Graph, *, alike: bool = False, fused: bool = True) -> Lowered:
     """Lower a graph to loops. Values that are read once are computed where they are read; others have a loop, and where
-    operators are lowered `alike` those that reductions read.
+    operators are lowered `alike` those that reductions read. If not `fused`, every result that is computed has a loop.
 
     Raises:
         Unsupported: an operator has no lowering, or the graph is too large to make readable kernels.
@@ -87,7 +87,11 @@ def lower_graph(graph: Graph, *, alike: bool = False) -> Lowered:
         readers_count = len(readers[node.name]) + is_reduced
         if node.name in appended:
             program.stored.append(program.materialize(results))
-        elif _keep(results, readers_count) or _ends_kernel(node, results, finishing, readers):
+        elif (
+            (not fused and results.cost and results.viewed is None)
+            or _keep(results, readers_count)
+            or _ends_kernel(node, results, finishing, readers)
+        ):
             program.materialize(results)
         elif alike and _reduces(node) and results.viewed is None and results.cost < SHARED_COST:
             program.materialize(results)  # a mean is finished where its sum is found, and read as any other tensor

@@ -48,6 +48,12 @@ def list_changes(old: str, new: str) -> tuple[Change, ...]:
     )
 
 
+def distance(one: str, other: str) -> float:
+    """The share of the lines of two programs that differ, 0 to 1, comments and empty lines aside."""
+    left, right = ([line.text for line in _lines(source)] for source in (one, other))
+    return 1 - SequenceMatcher(a=left, b=right, autojunk=False).ratio()
+
+
 def _begins(line: Line) -> bool:
     """Whether a function or a class begins there: changes on both sides are two, in places of their own."""
     return line.text.startswith(("def ", "class ", "__global__ "))

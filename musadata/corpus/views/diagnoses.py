@@ -5,12 +5,13 @@ import re
 from collections.abc import Sequence
 
 from musadata.corpus.views.answers import list_conversations
-from musadata.corpus.views.mending import Step, lines_at_fault, list_steps, name_fault, place_of, word
+from musadata.corpus.views.mending import Step, lines_at_fault, list_chains, name_fault, place_of, word
 from musadata.corpus.views.supervised import make_sft
 from musadata.corpus.views.symptoms import kernel_of
 from musadata.corpus.views.wording import choose
 from musadata.records import Annotation, Candidate, ErrorClass, Task, Trajectory
 from musadata.teacher.prompts import render_diagnosis
+from musadata.teacher.reasoning.evidence import read_evidence
 from musadata.training_rows import SftRow
 
 FAMILY = "feedback"
@@ -20,14 +21,11 @@ READER = "musadata"  # whose words the answers are
 def diagnosis_rows(
     task: Task, annotation: Annotation, candidates: Sequence[Candidate], trajectories: Sequence[Trajectory]
 ) -> list[SftRow]:
-    """One for each failed answer that a small change brought further: the change is what the cause is known from."""
-    rows = {}
-    for answers in list_conversations(candidates, trajectories):
-        steps = list_steps(answers)
-        for number, step in enumerate(steps):
-            if step.candidate.feedback:
-                rows[step.candidate.source] = _row(task, annotation, steps[number:])
-    return list(rows.values())
+    """One for each failed answer that a small change would mend: the change is what the cause is known from."""
+    conversations = list_conversations(candidates, trajectories)
+    chains = [chain for answers in conversations for chain in list_chains(answers, candidates)]
+    asked = {chain[0].candidate.source: chain for chain in chains if chain[0].candidate.feedback}
+    return [_row(task, annotation, chain) for chain in asked.values()]
 
 
 def _row(task: Task, annotation: Annotation, chain: Sequence[Step]) -> SftRow:
@@ -46,7 +44,8 @@ def _row(task: Task, annotation: Annotation, chain: Sequence[Step]) -> SftRow:
         ],
     }
     question = render_diagnosis(task, annotation.told, candidate.source, candidate.feedback)
-    answer = " ".join(filter(None, [name_fault(step), _place_report(step), *_mend(step)]))
+    cause = name_fault(step, read_evidence(candidate.feedback, candidate.source))
+    answer = " ".join(filter(None, [cause, _place_report(step), *_mend(step)]))
     for other in others:
         hidden = [choose("hidden", other.candidate.candidate_id), name_fault(other), *_mend(other)]
         answer = f"{answer}\n\n{' '.join(hidden)}"

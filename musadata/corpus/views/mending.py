@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from musadata.corpus.views.answers import Sampled
 from musadata.corpus.views.changes import Change, Line, list_changes, name_place
-from musadata.corpus.views.wording import as_sentence, choose
+from musadata.corpus.views.wording import choose
 from musadata.records import Candidate
 from musadata.teacher.fault_words import FaultWords, describe_fault
+from musadata.teacher.reasoning.evidence import as_reason
 
 _MOST_CHANGES = 2  # more of them are another program, which says nothing of the fault
 _MOST_LINES = 12
@@ -31,18 +31,36 @@ class Step:
         return describe_fault(self.fault)
 
 
-def list_steps(answers: Sequence[Sampled]) -> list[Step]:
-    """The steps of a conversation that ends with an accepted answer; none where some step rewrites the program."""
-    if not answers[-1].is_target:
-        return []
-    candidates = [answer.candidate for answer in answers]
-    steps = [_step(one, other) for one, other in pairwise(candidates)]
-    return steps if all(map(_is_small, steps)) else []
+def list_chains(answers: Sequence[Sampled], candidates: Sequence[Candidate]) -> list[list[Step]]:
+    """For each failed answer of a conversation the small changes that lead to an accepted program.
+
+    They go by way of the answers that follow, or at once to another of the task's `candidates`. A failed answer that is
+    like none of these has none.
+    """
+    right = [one for one in candidates if one.accepted and not one.fault]
+    chains: list[list[Step]] = []
+    after: Sampled | None = None
+    for answer in reversed(answers):
+        if not answer.is_target:
+            chains.append(_chain(answer.candidate, after, chains[-1] if chains else [], right))
+        after = answer
+    return [chain for chain in reversed(chains) if chain]
+
+
+def _chain(one: Candidate, after: Sampled | None, rest: list[Step], right: Sequence[Candidate]) -> list[Step]:
+    """`rest` is the chain of the answer that comes `after`."""
+    leads_on = after is not None and (after.is_target or rest) and _faults(after.candidate) <= _faults(one)
+    if after and leads_on and _is_small(step := _step(one, after.candidate)):
+        return [step, *rest]
+    return next(([step] for other in right if _is_small(step := _step(one, other))), [])
+
+
+def _faults(candidate: Candidate) -> set[str]:
+    return set(candidate.fault.split("+")) - {""}
 
 
 def _step(one: Candidate, other: Candidate) -> Step:
-    left = other.fault.split("+") if other.fault else []
-    mended = [name for name in one.fault.split("+") if name and name not in left]
+    mended = sorted(_faults(one) - _faults(other))
     return Step(one, other, _telling_changes(one.source, other.source), mended[0] if len(mended) == 1 else "")
 
 
@@ -82,10 +100,10 @@ def word(name: str, change: Change, step: Step, **values: str) -> str:
     )
 
 
-def name_fault(step: Step) -> str:
-    """Where the fault is, and what is wrong there."""
+def name_fault(step: Step, evidence: str = "") -> str:
+    """Where the fault is, and what is wrong there, with what shows it."""
     parts = [word("place", change, step) for change in step.changes]
-    return " ".join([*parts, *([as_sentence(step.words.wrong)] if step.words else [])])
+    return " ".join([*parts, *([as_reason(evidence, step.words.wrong)] if step.words else [])])
 
 
 def _show(lines: Sequence[Line]) -> str:

@@ -3,9 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from musadata.corpus.views.answers import Prompt, Sampled, list_conversations
-from musadata.corpus.views.changes import list_changes
+from musadata.corpus.views.changes import distance, list_changes
 from musadata.corpus.views.measured import is_faster, timing_of
 from musadata.records import SCHEMA_VERSION, Annotation, Candidate, Task, Trajectory
 from musadata.rows import content_id
@@ -14,27 +15,24 @@ from musadata.teacher.prompts import quote_answers
 from musadata.tokens import count_columns
 from musadata.training_rows import PreferenceKind, PreferenceRow
 
+LEAST_DISTANCE = 0.2  # of lines
+
 
 def preference_rows(
     task: Task, annotation: Annotation, candidates: Sequence[Candidate], trajectories: Sequence[Trajectory]
 ) -> list[PreferenceRow]:
     """Accepted over failed answers, and faster over slower ones where both were measured, to the very same prompt.
 
-    A program is chosen at most once for each kind of pair, against the failed one that differs from it in the fewest
-    places. A chosen side that lacks a technique of the rejected one, or needs more kernels, would teach the worse
-    style: such a pair is left out. Failures of the infrastructure are nobody's fault, so they are not rejected answers.
+    A program is chosen at most once for each kind of pair, against the one that differs from it the most: where only a
+    few lines differ, training on the pair makes the chosen answer less likely, too. A chosen side that lacks a
+    technique of a wrong one, or needs more kernels, would teach the worse style: such a pair is left out. Failures of
+    the infrastructure are nobody's fault, so they are not rejected answers.
     """
-    conversations = list_conversations(candidates, trajectories)
     by_prompt: defaultdict[Prompt, list[Sampled]] = defaultdict(list)
-    for answers in conversations:
+    for answers in list_conversations(candidates, trajectories):
         for answer in answers:
             by_prompt[answer.prompt].append(answer)
-    mended = {
-        answers[0].candidate.candidate_id: answers[-1].candidate.source
-        for answers in conversations
-        if answers[0].candidate.fault and answers[-1].is_target
-    }
-    pairs = [pair for asked in by_prompt.values() for pair in (*_right_pairs(asked, mended), *_faster_pairs(asked))]
+    pairs = [pair for asked in by_prompt.values() for pair in (*_right_pairs(asked), *_faster_pairs(asked))]
     return [_row(task, pair) for pair in _spend_once(pairs)]
 
 
@@ -43,20 +41,20 @@ class _Pair:
     kind: PreferenceKind
     better: Sampled
     worse: Sampled
-    decisions: int
+
+    @cached_property
+    def distance(self) -> float:
+        return distance(self.better.candidate.source, self.worse.candidate.source)
 
 
-def _right_pairs(asked: Sequence[Sampled], mended: dict[str, str]) -> Iterator[_Pair]:
+def _right_pairs(asked: Sequence[Sampled]) -> Iterator[_Pair]:
     accepted = [answer for answer in asked if answer.is_target]
-    for worse in asked if accepted else ():
-        if not _is_bad(worse.candidate):
-            continue
+    for worse in filter(lambda one: _is_bad(one.candidate), asked if accepted else ()):
         cheats = worse.candidate.error_class is not None and worse.candidate.error_class.is_illegal
+        kind = PreferenceKind.HONEST if cheats else PreferenceKind.RIGHT
         for better in accepted:
-            is_mended = mended.get(worse.candidate.candidate_id) == better.candidate.source
-            if cheats or is_mended or not _is_poorer(better.candidate, worse.candidate):
-                kind = PreferenceKind.HONEST if cheats else PreferenceKind.RIGHT
-                yield _Pair(kind, better, worse, _count_decisions(better.candidate, worse.candidate, mended))
+            if cheats or not _is_poorer(better.candidate, worse.candidate):
+                yield _Pair(kind, better, worse)
 
 
 def _is_bad(candidate: Candidate) -> bool:
@@ -69,13 +67,6 @@ def _is_poorer(better: Candidate, worse: Candidate) -> bool:
     return bool(other.techniques - one.techniques) or one.kernels > other.kernels
 
 
-def _count_decisions(better: Candidate, worse: Candidate, mended: dict[str, str]) -> int:
-    """How many faults are mended, where that is all; else the number of places in which the programs differ."""
-    if mended.get(worse.candidate_id) == better.source:
-        return worse.fault.count("+") + 1
-    return len(list_changes(worse.source, better.source))
-
-
 def _faster_pairs(asked: Sequence[Sampled]) -> Iterator[_Pair]:
     """Neighbours in the order of their measured times that differ beyond the noise."""
     timed = [
@@ -85,15 +76,15 @@ def _faster_pairs(asked: Sequence[Sampled]) -> Iterator[_Pair]:
     for index, better in enumerate(ranked):
         worse = next((one for one in ranked[index + 1 :] if is_faster(better.candidate, one.candidate)), None)
         if worse is not None:
-            decisions = len(list_changes(worse.candidate.source, better.candidate.source))
-            yield _Pair(PreferenceKind.FASTER, better, worse, decisions)
+            yield _Pair(PreferenceKind.FASTER, better, worse)
 
 
 def _spend_once(pairs: Sequence[_Pair]) -> list[_Pair]:
-    """Every program at most once on each side of a kind, those that differ least first."""
+    """Pairs that are far enough apart, every program at most once on each side of a kind, the farthest first."""
     spent: set[tuple[PreferenceKind, str, str]] = set()
     kept = []
-    for pair in sorted(pairs, key=lambda pair: pair.decisions):
+    far = (pair for pair in pairs if pair.distance >= LEAST_DISTANCE)
+    for pair in sorted(far, key=lambda pair: -pair.distance):
         sides = {(pair.kind, "better", pair.better.candidate.source), (pair.kind, "worse", pair.worse.candidate.source)}
         if not sides & spent:
             spent |= sides
@@ -123,6 +114,7 @@ def _row(task: Task, pair: _Pair) -> PreferenceRow:
         split=task.split,
         chosen_reward_speed=chosen.reward_speed,
         kind=pair.kind,
-        decisions=pair.decisions,
+        decisions=len(list_changes(rejected.source, chosen.source)),
+        distance=round(pair.distance, 3),
         **count_columns(prompt=prompt, chosen=better.message, rejected=worse.message),
     )

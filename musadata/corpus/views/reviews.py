@@ -9,8 +9,7 @@ import json
 from collections.abc import Sequence
 
 from musadata.corpus.views.answers import different, list_conversations
-from musadata.corpus.views.audit import list_reasons
-from musadata.corpus.views.mending import Step, lines_at_fault, list_steps, name_fault, word
+from musadata.corpus.views.mending import Step, lines_at_fault, list_chains, name_fault, word
 from musadata.corpus.views.supervised import make_sft
 from musadata.corpus.views.symptoms import describe_symptom
 from musadata.corpus.views.wording import after_comma, choose, draw_points
@@ -27,15 +26,16 @@ _COUNTS = ("no", "one", "two", "three")
 def review_rows(
     task: Task, annotation: Annotation, candidates: Sequence[Candidate], trajectories: Sequence[Trajectory]
 ) -> list[SftRow]:
-    """A wrong and a right program for each conversation in which small changes mended a program.
+    """A wrong and a right program for each conversation with a program that small changes mend.
 
     Of several failed answers one is drawn by its id, so that those with two faults are asked about as well.
     """
-    mended = [steps for answers in list_conversations(candidates, trajectories) if (steps := list_steps(answers))]
+    conversations = list_conversations(candidates, trajectories)
+    mended = [chains for answers in conversations if (chains := list_chains(answers, candidates))]
     rows = []
-    for steps in different(mended, lambda steps: steps[-1].mended.source):
-        drawn = int.from_bytes(hashlib.sha256(steps[0].candidate.candidate_id.encode()).digest()[:4]) % len(steps)
-        chain = steps[drawn:]
+    for chains in different(mended, lambda chains: chains[-1][-1].mended.source):
+        drawn = int.from_bytes(hashlib.sha256(chains[0][0].candidate.candidate_id.encode()).digest()[:4])
+        chain = chains[drawn % len(chains)]
         wrong, right = chain[0].candidate, chain[-1].mended
         rows.append(_row(task, annotation, wrong, right, _reject(chain)))
         rows.append(_row(task, annotation, right, wrong, _accept(chain)))
@@ -74,14 +74,12 @@ def _is_told_by_others(error_class: ErrorClass | None) -> bool:
 
 
 def _accept(chain: Sequence[Step]) -> str:
-    """The verdict, the place that the wrong program has otherwise, and what makes each kernel right besides."""
+    """The verdict, the place that the wrong program has otherwise, and another on which it hangs."""
     told = [step for step in chain if not _is_told_by_others(step.candidate.error_class)]
     parts = ["Verdict: right", *map(_hinge, told)]
     right = chain[-1].mended
     points = draw_points(right.source, right.candidate_id, 1 if told else _POINTS, "".join(parts))
-    reasons = list_reasons(right.source, right.candidate_id, "".join([*parts, points]))
-    parts += [*filter(None, [points]), *(["\n".join(reasons)] if reasons else [])]
-    return "\n\n".join([*parts, *map(_hinge, chain)] if len(parts) == 1 else parts)
+    return "\n\n".join([*parts, points] if points else parts if told else [*parts, *map(_hinge, chain)])
 
 
 def _hinge(step: Step) -> str:

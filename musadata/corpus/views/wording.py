@@ -15,11 +15,6 @@ def choose(name: str, key: str, turn: int = 0, **values: str) -> str:
     return str(wordings[(_draw(f"{name}:{key}") + turn) % len(wordings)].format(**values))
 
 
-def as_sentence(text: str) -> str:
-    """With a capital at the start and a full stop at the end."""
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
-
-
 def after_comma(sentence: str) -> str:
     """A sentence as the second half of another: "It compiles." -> "it compiles."."""
     return f"{sentence[:1].lower()}{sentence[1:]}"

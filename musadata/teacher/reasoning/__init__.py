@@ -40,10 +40,11 @@ def write_reasoning(
 
 
 def write_plan(task: Task, traces: Sequence[Trace], candidate: Candidate) -> str:
-    """What decides the design of an answer: its kernels, where there are several, and the choice of a schedule."""
+    """What decides the design of an answer: its kernels, where there are several, and the choice of a schedule, where
+    it is the best that is known."""
     analysis = TaskAnalysis(task, tuple(traces), candidate)
     kernels = [write_decomposition(analysis)] if len(analysis.facts) > 1 else []
-    return "\n\n".join(filter(None, [*kernels, write_choice(analysis)]))
+    return "\n\n".join(filter(None, [*kernels, write_choice(analysis, defended=True)]))
 
 
 def write_analysis(

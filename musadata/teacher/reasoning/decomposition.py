@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from musadata.compiler.emission.candidate import Candidate
-from musadata.compiler.explanation import repeated_launches
 from musadata.records import TensorFact
+from musadata.teacher.reasoning.explanation import repeated_launches
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
 from musadata.teacher.reasoning.kernel_plan import CallKind, Stage, count, words
 from musadata.teacher.reasoning.kernel_roles import MOST_NAMES, describe_kernels

@@ -50,7 +50,9 @@ def bound_results(facts: KernelFacts) -> str:
 
 
 def bound_points(total: int, other: int, block: int = THREADS, guard: str = "i < total") -> str:
-    """What whole blocks leave of points at two sizes, and the guard that stops those past the end."""
+    """What whole blocks leave of points at two sizes, and the guard that stops those past the end; "" for nothing."""
+    if not (total % block or other % block):
+        return ""
     return say("points", guard=guard or "a guard", left=_left(total, other, block))
 
 

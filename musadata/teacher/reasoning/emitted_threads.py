@@ -2,10 +2,8 @@
 
 from math import prod
 
-from musadata.compiler.emission.rowwise import WARP
 from musadata.compiler.ir.code import walk
 from musadata.compiler.ir.printing import has_brackets
-from musadata.compiler.ir.schedule import Combine
 from musadata.compiler.lowering.fusion import Reduce
 from musadata.teacher.reasoning.kernel_facts import LONGEST_PLACE, KernelFacts
 from musadata.teacher.reasoning.launched_ways import Way
@@ -47,7 +45,7 @@ def _sides(sizes: tuple[int, ...]) -> str:
 
 
 def _steps(facts: KernelFacts) -> list[str]:
-    """Who takes which steps of a point, and how partial results are joined."""
+    """Who takes which steps of a point."""
     stage, way = facts.kernel.reductions[0] if facts.kernel.reductions else None, facts.way
     if stage is None or not stage.axes or way.schedule.tile or steps_of(facts, stage)[0] <= 1:
         return []
@@ -56,10 +54,7 @@ def _steps(facts: KernelFacts) -> list[str]:
         return [say("steps_of_columns", members=way.threads[1], loop=loop)]
     if way.team == 1:
         return []
-    lone = all(not store.axes for store in facts.kernel.stores)
-    what = "lane" if way.schedule.team == "warp" else "thread"
-    after = say("one_stores" if lone else "all_go_on", what=what)
-    return [f"{_share(facts, way, stage)}; {_join(way)}, {after}"]
+    return [_share(facts, way, stage)]
 
 
 def _share(facts: KernelFacts, way: Way, stage: Reduce) -> str:
@@ -70,14 +65,6 @@ def _share(facts: KernelFacts, way: Way, stage: Reduce) -> str:
     loop = "".join(f" by `{head}`" for head in way.steps()[:1])
     once = steps_of(facts, stage)[0] <= way.team
     return say("shared_steps", team=team, loop=loop, once=say("one_step") if once else "")
-
-
-def _join(way: Way) -> str:
-    by_shuffles = way.schedule.get(Combine).by != "tree"
-    if by_shuffles and way.team == WARP:
-        return say("join_lanes")
-    how = "join_warps" if by_shuffles else "join_tree"
-    return say(how, team=way.team, warp=WARP, warps=way.team // WARP)
 
 
 def steps_of(facts: KernelFacts, stage: Reduce) -> tuple[int, int]:

@@ -4,9 +4,9 @@ from collections.abc import Sequence, Set
 from math import prod
 
 from musadata.compiler.emission.candidate import Candidate
-from musadata.compiler.explanation import WORDS
 from musadata.compiler.ir.scalar import Buffer, Choose
 from musadata.compiler.lowering.fusion import PARTS_AXIS, Reduce, Scan
+from musadata.teacher.reasoning.explanation import WORDS
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
 from musadata.teacher.reasoning.kernel_plan import CallKind, count
 from musadata.teacher.reasoning.planned_kernels import Share, shares_of

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from math import log, prod
 
 from musadata.compiler.ir.code import Binary, Expression, Group, walk
-from musadata.compiler.ir.schedule import Stage as Staged
 from musadata.operators import column
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
 from musadata.teacher.reasoning.kernel_plan import SCATTERS, Call, CallKind, Stage, by_kind, count
@@ -219,19 +218,12 @@ def _of_kernel(facts: KernelFacts) -> list[str]:
     """What goes wrong with the tiles that its schedule has."""
     if facts.kernel.attends:
         return [say("attention_rescaling", kernel=facts.name)]
-    stage, schedule = next(iter(facts.kernel.reductions), None), facts.way.schedule
-    tile = schedule.tile
+    stage, tile = next(iter(facts.kernel.reductions), None), facts.way.schedule.tile
     if stage is None or tile is None or tile[2] == 1 or any(axis.extent.variables for axis in stage.axes):
         return []
     inner = prod(facts.extents(stage.axes, facts.sizes))
-    slices, rest = -(-inner // tile[2]), inner % tile[2]
-    told = {"inner": inner, "depth": tile[2], "kernel": facts.name, "rest": rest, "slices": slices}
-    if rest:
-        return [say("ragged_product", **told)]
-    held = schedule.find(Staged, "operands")
-    if held is None or held.amount > 2:
-        return []
-    return [say("slices_in_turn" if held.amount == 2 else "one_slice", **told)]
+    rest = inner % tile[2]
+    return [say("ragged_product", inner=inner, depth=tile[2], kernel=facts.name, rest=rest)] if rest else []
 
 
 def _wrapped(element: Expression) -> tuple[Expression, Expression, Expression] | None:

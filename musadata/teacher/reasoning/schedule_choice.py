@@ -29,8 +29,9 @@ def expected_seconds(candidate: Candidate, sizes: Mapping[str, int], device: Dev
     return sum(cost.rank for cost in costs if cost is not None)
 
 
-def write_choice(analysis: TaskAnalysis) -> str:
-    """The paragraph about the kernel that takes longest; empty where its schedules do not differ."""
+def write_choice(analysis: TaskAnalysis, *, defended: bool = False) -> str:
+    """The paragraph about the kernel that takes longest; empty where its schedules do not differ, and if it is to be
+    `defended` where another one is expected to be faster."""
     costs = [(facts, cost) for facts in analysis.facts if (cost := cost_of(facts.way.emitted, facts.sizes, H100))]
     if not costs:
         return ""
@@ -45,10 +46,12 @@ def write_choice(analysis: TaskAnalysis) -> str:
     alike = [name_of(cost.emitted) for cost in ways if cost not in (*slower, taken)]
     verdict = say("choice_alike", ways=join(alike)) if alike and taken not in slower else ""
     if taken in slower:
+        if defended:
+            return ""
         verdict = say("choice_other", best=name_of(best.emitted), times=_times(taken, best))
-    texts = [verdict, *(_reason(cost, best) for cost in slower), _change(facts, ways, best)]
-    words = " ".join(text[:1].upper() + text[1:] for text in texts if text)
-    return "\n\n".join([opening, _table(ways), words])
+    words = " ".join(text[:1].upper() + text[1:] for text in (verdict, _change(facts, ways, best)) if text)
+    reasons = {id(cost): _reason(cost, best) for cost in slower}
+    return "\n\n".join(filter(None, [opening, _table(ways, reasons), words]))
 
 
 def _opening(analysis: TaskAnalysis, facts: KernelFacts, cost: Cost, share: str) -> str:
@@ -109,10 +112,12 @@ def plain_forms(kernel: Kernel) -> list[Schedule]:
     return [Schedule(steps) for steps in forms]
 
 
-def _table(ways: Sequence[Cost]) -> str:
-    """Each schedule with the times of its limits; the one that bounds it is in bold. The first is taken."""
+def _table(ways: Sequence[Cost], reasons: Mapping[int, str]) -> str:
+    """Each schedule with the times of its limits; the one that bounds it is in bold. The first is taken. `reasons` say
+    what makes others slower, by their identity."""
     limits = list(dict.fromkeys(name for cost in ways for name in cost.limits))
-    rows = [["schedule", "blocks × threads", "at once", *limits], ["---"] * (3 + len(limits))]
+    heading = ["schedule", "blocks × threads", "at once", *limits, *(["what makes it slower"] if reasons else [])]
+    rows = [heading, ["---"] * len(heading)]
     for cost in ways:
         waves = math.ceil(cost.blocks / cost.at_once)
         times = {name: time_text(seconds) for name, seconds in cost.limits.items()}
@@ -120,6 +125,7 @@ def _table(ways: Sequence[Cost]) -> str:
         label = f"{name_of(cost.emitted)}{' (taken)' if cost is ways[0] else ''}"
         launch = [f"{cost.blocks} × {cost.threads}", f"{cost.at_once}, {waves} wave{'s' * (waves > 1)}"]
         rows.append([label, *launch, *(times.get(name, "") for name in limits)])
+        rows[-1] += [reasons.get(id(cost), "")] if reasons else []
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
@@ -139,7 +145,6 @@ def _reason(cost: Cost, best: Cost) -> str:
     lines, buffer = cost.lines
     own = cost.emitted.schedule.find(Unroll, "sums")
     facts: dict[str, object] = {
-        "way": name_of(cost.emitted),
         "lines": lines,
         "buffer": buffer.name if buffer else "",
         "fetched": bytes_text(cost.fetched),

@@ -9,11 +9,11 @@ import pytest
 from musadata.compiler.emission.candidate import build_candidate
 from musadata.compiler.emission.host import _conditions
 from musadata.compiler.emission.schedule_plan import PLANS
-from musadata.compiler.explanation import repeated_launches
 from musadata.compiler.ir.conditions import Condition
 from musadata.compiler.ir.index_formulas import ZERO, Size, of
 from musadata.compiler.ir.printing import text_of
 from musadata.compiler.ir.schedule import Carry, Stage, TensorCore
+from musadata.teacher.reasoning.explanation import repeated_launches
 from tests.compiler.references import FIXTURES
 
 LONGEST_LINE = 160

@@ -9,12 +9,13 @@ from random import Random
 import pytest
 
 from musadata.compiler.candidate_set import CandidateSet
-from musadata.compiler.emission.schedule_plan import PLANS
-from musadata.compiler.explanation import explain_repair
+from musadata.compiler.emission.candidate import build_candidate
+from musadata.compiler.emission.schedule_plan import DRAFT, PLANS
 from musadata.compiler.faults import KINDS, FaultContext
 from musadata.compiler.faults.catalogue import FaultKind
 from musadata.compiler.faults.kernel_changes import CHANGES, within_tanh
 from musadata.compiler.ir.code import Assign, Choice, Name, Number, apply, every, replace_at, walk
+from musadata.teacher.reasoning.explanation import explain_repair
 from musadata.verifier.rules.python.legality import check_legality
 from tests.compiler.references import FIXTURES
 
@@ -105,10 +106,35 @@ def test_what_is_seeded_is_mostly_what_models_get_wrong(graph_of):
         kind
         for name in (*PLACES, "row maxima", "residual block", "losses")
         for sample in range(3, 6)
-        for kind in CandidateSet(graph_of(name), name).faulty(sample)[0].faults
+        for kind in conversation(graph_of(name), name, sample)[0].faults
     ]
     assert len({kind.name for kind in drawn}) >= 20
     assert sum(kind.weight >= 2 for kind in drawn) >= 0.5 * len(drawn)
+
+
+def conversation(graph, key, sample):
+    known = CandidateSet(graph, key)
+    candidates = {id(one): one for one in map(known.candidate, range(len(PLANS)))}
+    return known.faulty(sample, list(candidates.values()))
+
+
+def test_conversations_with_faults_go_in_several_ways(graph_of):
+    asked = itertools.product(("softmax", "chain", "losses"), range(20))
+    found = [conversation(graph_of(name), name, sample) for name, sample in asked]
+    assert all(attempts[-1].faults == () and all(one.faults for one in attempts[:-1]) for attempts in found)
+    turns = [pair for attempts in found for pair in itertools.pairwise(attempts)]
+    rewritten = sum(one.candidate.plan != other.candidate.plan for one, other in turns)
+    assert 0.5 < rewritten / len(turns) < 1
+    lengths = [len(attempts) for attempts in found]
+    assert lengths.count(2) and lengths.count(3) and max(lengths) > 4
+    for attempts in found:
+        seeded = [kind.name for attempt in attempts for kind in attempt.faults[:1]]
+        assert len(set(seeded)) == len(seeded)  # no fault is said to be mended and comes back
+
+
+def test_a_first_draft_has_a_kernel_for_each_operator(graph_of):
+    fused, draft = (build_candidate(graph_of("chain"), plan) for plan in (PLANS[0], DRAFT))
+    assert len(draft.kernels) > len(fused.kernels)
 
 
 def test_a_softmax_that_overflows_leaves_its_maximum_unused(candidate_of):
@@ -187,7 +213,7 @@ def test_a_repair_of_a_constant_names_it_and_what_it_is_computed_from(candidate_
     [(_, constant)] = re.findall(r"const int (\w+) = (\d+);", "\n".join(_gone(faulty, honest)))
     said = explain_repair("", kind, faulty, honest)
     assert f"`{name}` the constant {constant}, but it is `{size}`, which is not {constant} for all shapes." in said
-    assert kind.cause in explain_repair("", kind, honest, honest)
+    assert kind.cause[1:] in explain_repair("", kind, honest, honest)
 
 
 def _gone(one, other):

@@ -129,7 +129,7 @@ def test_what_blocks_leave_is_worked_out_right(told):
 
 
 def test_how_a_row_is_shared_is_that_of_the_answer(told):
-    assert "shuffles join what the lanes have" in told("softmax")[0]["index mapping"]
+    assert "the lanes of a warp hold a row in registers as neighbouring fours" in told("softmax")[0]["index mapping"]
 
 
 def test_what_another_stage_loads_is_not_said_to_be_left_out(told):

@@ -15,8 +15,10 @@ from musadata.compiler.emission.launch import EmittedKernel
 from musadata.compiler.faults import FaultKind
 from musadata.compiler.ir.code import Declare, of_kind
 from musadata.compiler.ir.index_formulas import ONE, ZERO, Index
+from musadata.teacher.reasoning.evidence import as_reason, read_evidence
 
 _LONGEST_CHANGE = 320  # characters; longer ones are seen better in the programs themselves
+_LONGEST_QUOTE = 160
 WORDS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("explanation.yaml").read_text(encoding="utf-8"))
 
 
@@ -29,13 +31,18 @@ def repeated_launches(kernels: Sequence[EmittedKernel]) -> dict[str, str]:
     return {name: f"{text if text.isdigit() else f'`{text}`'} times" for name, text in texts.items()}
 
 
-def explain_repair(feedback: str, fixed: FaultKind | None, before: Candidate, after: Candidate) -> str:
-    """Why the last answer, `before`, failed, and what is different in `after`."""
+def explain_repair(feedback: str, fixed: FaultKind | None, before: Candidate, after: Candidate, gain: str = "") -> str:
+    """Why the last answer, `before`, failed, and what is different in `after`; `gain` says what another program has for
+    it."""
     reported = _reported(feedback)
     if fixed is None:
         return f"{reported} I cannot place that in the kernels, so I write them in another way: {after.schedule}."
-    changes = _changes(before.source, after.source)
-    return f"{reported} The cause: {_cause(fixed, before, after)}. Now {fixed.mend}{changes}."
+    is_mended = before.plan == after.plan
+    cause = _cause(fixed, before, after) if is_mended else fixed.cause
+    told = f"{reported} {as_reason(read_evidence(feedback, before.source), cause)}"
+    if is_mended:
+        return f"{told} Now {fixed.mend}{_changes(before.source, after.source)}."
+    return f"{told} Done right, {fixed.mend}. I write it anew, with {after.schedule}.{gain}"
 
 
 def _cause(fixed: FaultKind, before: Candidate, after: Candidate) -> str:
@@ -71,12 +78,11 @@ def _quoted(lines: list[str]) -> str:
 
 
 def _reported(feedback: str) -> str:
-    """What the verifier reported, in one sentence that quotes its first finding."""
+    """What the verifier reported, in one sentence that quotes the beginning of its first finding."""
     opening = next(
         (opening for phrase, opening in WORDS["openings"].items() if phrase in feedback), "The answer was not accepted"
     )
     finding = next((line[2:].strip() for line in feedback.splitlines() if line.startswith("- ")), "")
-    if not finding:
-        return f"{opening}."
-    short = finding if len(finding) <= 160 else finding[:157].rsplit(" ", 1)[0] + " …"
-    return f"{opening}: “{re.sub(r'[.]$', '', short)}”."
+    told = re.split(r"; largest|\. | \(Only|\.?$", finding.replace("`", "'"), maxsplit=1)[0]
+    short = told if len(told) <= _LONGEST_QUOTE else told[:_LONGEST_QUOTE].rsplit(" ", 1)[0] + " …"
+    return f"{opening}: `{short}`." if finding else f"{opening}."

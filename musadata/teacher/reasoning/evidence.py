@@ -1,0 +1,88 @@
+"""What follows from the figures of a verdict: the step from what a tool reports to where the cause must lie.
+
+Each reading is a pattern over the feedback and what its figures come to. It is a clause: "the cause" follows it.
+"""
+
+import re
+from collections.abc import Callable
+from math import isclose
+
+Reading = Callable[[re.Match[str], str], str]  # of the match and the program; "" where the figures say nothing
+
+
+def read_evidence(feedback: str, program: str) -> str:
+    """What the figures of a feedback show, as a clause without a full stop; "" where no reading fits."""
+    found = ((re.search(pattern, feedback), read) for pattern, read in _READINGS)
+    return next(filter(None, (read(match, program) for match, read in found if match)), "")
+
+
+def as_reason(evidence: str, cause: str) -> str:
+    """The evidence and the cause in one sentence."""
+    told = f"{evidence}, because {cause}" if evidence else cause
+    return f"{told[:1].upper()}{told[1:].rstrip('.')}."
+
+
+def _past_the_end(match: re.Match[str], program: str) -> str:
+    """Which element an access is at, and whether it is the one with the thread's own number."""
+    kernel, block, thread, size, past, whole = match[1], *map(int, match.groups()[1:])
+    count, place = whole // size, (whole + past) // size
+    launch = program.partition(f"{kernel}<<<")[0]
+    threads = [int(number) for number in re.findall(r"\bthreads = (\d+);", launch)][-1:]
+    if threads and block * threads[0] + thread == place:
+        number = f"{block} × {threads[0]} + {thread} = {place}"
+        return f"thread {thread} of block {block} has number {number}, and the last element is number {count - 1}"
+    return f"the access is at element {place} of an allocation with {count}"
+
+
+def _other_shape(match: re.Match[str], program: str) -> str:
+    """Which dimensions of a result are others than they should be."""
+    got, right = (text.strip("(),").split(", ") for text in match.groups())
+    if len(got) != len(right):
+        return f"the result has rank {len(got)} and should have rank {len(right)}"
+    differ = [place for place, (one, other) in enumerate(zip(got, right, strict=True)) if one != other]
+    if len(differ) == 2 and got[differ[0]] == right[differ[1]] and got[differ[1]] == right[differ[0]]:
+        return f"dimensions {differ[0]} and {differ[1]} have changed places"
+    return f"dimension {differ[0]} is {got[differ[0]]} and should be {right[differ[0]]}" if differ else ""
+
+
+def _shifted(match: re.Match[str], program: str) -> str:
+    """Whether the first error is the largest one, so that elements may be off by a number that is always the same."""
+    count, total, got, right, most = int(match[1]), int(match[2]), *map(float, match.groups()[2:])
+    error = got - right
+    if count < total or not isclose(abs(error), most, rel_tol=0.01):
+        return ""
+    off = f"too {'large' if error > 0 else 'small'} by {abs(error):.4g}"
+    return f"the result is {off}" if total == 1 else f"the first of {total} elements is {off}, and none is off by more"
+
+
+def _extent(count: int, total: int) -> str:
+    if count < total:
+        return f"{total - count} of {total} elements are right"
+    return f"all {total} elements are wrong, not those at an edge alone" if total > 1 else ""
+
+
+_VALUES, _NUMBER = r"wrong in (\d+) of (\d+) elements", r"(-?[\d.e+-]*\d)"
+_READINGS: tuple[tuple[str, Reading], ...] = (
+    (
+        r"kernel (\w+) block \((\d+),0,0\) thread \((\d+),0,0\): a (?:read|write) of (\d+) bytes (\d+) bytes past the "
+        r"end of a (\d+)-byte",
+        _past_the_end,
+    ),
+    (r"has shape (\([^)]*\)) instead of (\([^)]*\))", _other_shape),
+    (r"Only where inputs are strided", lambda found, _: "contiguous inputs go well and views do not"),
+    (
+        rf"{_VALUES}.*Each is ([\d.e+-]+) times",
+        lambda found, _: f"all {found[1]} are {found[3]} times what they should be",
+    ),
+    (
+        r"Everything from flat index (\d+) on is wrong",
+        lambda found, _: f"the first {found[1]} elements are right, and all that follow are wrong",
+    ),
+    (r"All of these are NaN", lambda found, _: "what is wrong is NaN"),
+    (
+        rf"{_VALUES}(?:, first at \[[^\]]*\])?: {_NUMBER} instead of {_NUMBER}; largest error {_NUMBER}",
+        _shifted,
+    ),
+    (r"Only with other shapes than the first", lambda found, _: "the declared shapes go well and others do not"),
+    (_VALUES, lambda found, _: _extent(int(found[1]), int(found[2]))),
+)

@@ -1,0 +1,49 @@
+"""What figures of a verdict show is arithmetic that holds, or nothing is said."""
+
+import pytest
+
+from musadata.teacher.reasoning.evidence import as_reason, read_evidence
+
+PAST = "- kernel a_kernel block (15,0,0) thread (80,0,0): a read of 4 bytes 0 bytes past the end of a 15680-byte device"
+PROGRAM = """const int threads = 128;
+b_kernel<<<blocks, threads>>>();
+const int threads = 256;
+a_kernel<<<blocks, threads>>>();
+"""
+TIMES = "wrong in 9 of 9 elements, first at [0]: 40 instead of 2; largest error 99. Each is 20 times what it should be."
+
+
+@pytest.mark.parametrize(
+    ("feedback", "said"),
+    [
+        (PAST, "thread 80 of block 15 has number 15 × 256 + 80 = 3920, and the last element is number 3919"),
+        (PAST.replace(" 0 bytes", " 8 bytes"), "the access is at element 3922 of an allocation with 3920"),
+        ("The output has shape (40, 7, 35) instead of (7, 40, 35).", "dimensions 0 and 1 have changed places"),
+        ("The output has shape (4, 7) instead of (4, 8).", "dimension 1 is 7 and should be 8"),
+        ("The output has shape (4,) instead of (4, 1).", "the result has rank 1 and should have rank 2"),
+        ("wrong in 9 of 9 elements (Only where inputs are strided.)", "contiguous inputs go well and views do not"),
+        (TIMES, "all 9 are 20 times what they should be"),
+        ("wrong in 1 of 1 elements: 7.25 instead of 0.75; largest error 6.5. There", "the result is too large by 6.5"),
+        (
+            "wrong in 9 of 9 elements, first at [0]: -1 instead of 1; largest error 2. There",
+            "the first of 9 elements is too small by 2, and none is off by more",
+        ),
+        (
+            "wrong in 9 of 9 elements, first at [0]: -1 instead of 1; largest error 5.",
+            "all 9 elements are wrong, not those at an edge alone",
+        ),
+        ("wrong in 3 of 9 elements, first at [0]: -1 instead of 1; largest error 2.", "6 of 9 elements are right"),
+        ("error: expected ';' before 'if'", ""),
+    ],
+)
+def test_figures_are_read(feedback, said):
+    assert read_evidence(feedback, PROGRAM) == said
+
+
+def test_a_thread_of_a_kernel_that_is_not_in_the_program_has_no_number():
+    assert "element 3920" in read_evidence(PAST, "")
+
+
+def test_the_cause_follows_the_evidence():
+    assert as_reason("it is wrong", "nothing is right") == "It is wrong, because nothing is right."
+    assert as_reason("", "nothing is right") == "Nothing is right."
