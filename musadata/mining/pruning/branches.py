@@ -6,21 +6,22 @@ stays: see `musadata.mining.pruning.constant_conditions`.
 
 import ast
 
-from musadata.mining.pruning.constant_conditions import Observations
+from musadata.mining.pruning.constant_conditions import Observations, has_effect
 from musadata.mining.pruning.cutting import Cutter
-from musadata.mining.pruning.reachability import Reachability
 from musadata.mining.pruning.survey import FUNCTIONS, entries
 from musadata.mining.reading.parsing import first_line
 
+ENDINGS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
 
 def prune(source: str, seen: Observations) -> str:
-    """The definitions without functions, methods, branches and loops that never run."""
-    return _Pruner(source, seen, Reachability(seen)).text()
+    """The definitions without branches and loops that never run."""
+    return _Pruner(source, seen).text()
 
 
 class _Pruner:
-    def __init__(self, source: str, seen: Observations, reachable: Reachability):
-        self._reachability, self._conditions = reachable, seen
+    def __init__(self, source: str, seen: Observations):
+        self._conditions = seen
         self._tree = seen.tree
         self._cutter = Cutter(source, seen.survey.texts)
 
@@ -30,9 +31,8 @@ class _Pruner:
 
     def _block(self, statements: list[ast.stmt], owner: ast.stmt | None) -> None:
         """Remove unreachable statements of a block; a block that would be empty gets `pass`."""
-        left = self._reachability.block(statements)
-        kept = [item for item in left if not self._reachability.is_gone(item)]
-        gone = [number for number, item in enumerate(statements) if item not in kept]
+        end = next((number for number, item in enumerate(statements, 1) if self._ends(item)), len(statements))
+        gone = [number for number, item in enumerate(statements) if number >= end or self._is_gone(item)]
         empty = owner is not None and len(gone) == len(statements)
         for number, statement in enumerate(statements):
             if empty and not number:
@@ -49,7 +49,7 @@ class _Pruner:
         if isinstance(node, ast.Try) and self._conditions.never_fails(node):
             self._without_handlers(node)
             return
-        if isinstance(node, ast.Assign) and self._reachability.unread_entries(node):
+        if isinstance(node, ast.Assign) and self._unread_entries(node):
             self._table(node)
             return
         for _, value in ast.iter_fields(node):
@@ -62,6 +62,32 @@ class _Pruner:
                     self._block(child.body, node)
                 elif isinstance(child, ast.AST):
                     self._expressions(child)
+
+    def _is_gone(self, statement: ast.stmt) -> bool:
+        """Whether a statement is removed completely."""
+        if isinstance(statement, ast.If):
+            answer = self._conditions.answer(statement.test)
+            if answer is not None:
+                return all(map(self._is_gone, statement.body if answer else statement.orelse))
+            both = [*statement.body, *statement.orelse]
+            return all(map(self._is_gone, both)) and not has_effect(statement.test)
+        if isinstance(statement, ast.For) and not statement.orelse and not has_effect(statement.iter):
+            return self._conditions.never_loops(statement) or all(map(self._is_gone, statement.body))
+        return isinstance(statement, (ast.For, ast.While)) and self._conditions.never_loops(statement)
+
+    def _ends(self, statement: ast.stmt) -> bool:
+        """Whether a statement always exits its block."""
+        if isinstance(statement, ast.If):
+            answer = self._conditions.answer(statement.test)
+            if answer is not None:
+                return any(map(self._ends, statement.body if answer else statement.orelse))
+            return any(map(self._ends, statement.body)) and any(map(self._ends, statement.orelse))
+        return isinstance(statement, ENDINGS)
+
+    def _unread_entries(self, node: ast.Assign) -> list[int]:
+        """Positions of the entries of a table that are never looked up."""
+        keys = self._conditions.keys(node)
+        return [place for place, (key, _, _) in enumerate(entries(node.value)) if keys is not None and key not in keys]
 
     def _without_handlers(self, node: ast.Try) -> None:
         first, end = first_line(node.body[0]), node.end_lineno or 0
@@ -80,7 +106,7 @@ class _Pruner:
 
     def _table(self, node: ast.Assign) -> None:
         """Remove entries that nothing reads."""
-        unread = self._reachability.unread_entries(node)
+        unread = self._unread_entries(node)
         places = [self._cutter.span(first, last) for _, first, last in entries(node.value)]
         for place, (_, _, value) in enumerate(entries(node.value)):
             if place in unread:
@@ -107,7 +133,7 @@ class _Pruner:
             return
         if self._has_elif(node):
             self._if(node.orelse[0], is_head=False)  # type: ignore[arg-type]
-        elif all(map(self._reachability.is_gone, node.orelse)):
+        elif all(map(self._is_gone, node.orelse)):
             self._drop_rest(node)
         else:
             self._block(node.orelse, node)

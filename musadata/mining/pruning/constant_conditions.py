@@ -8,7 +8,7 @@ reference defines its task by itself, and the proof is that it behaves alike wit
 import ast
 
 from musadata.mining.pruning.execution_watch import Log
-from musadata.mining.pruning.survey import CHANGING, FUNCTIONS, Function, Survey
+from musadata.mining.pruning.survey import CHANGING, Survey
 from musadata.mining.reading.dotted_names import last_name
 
 
@@ -17,26 +17,15 @@ class Observations:
 
     def __init__(self, tree: ast.Module, survey: Survey, log: Log):
         self.tree, self.survey = tree, survey
-        self.functions = survey.functions
         self._log = log
-        self._locals: dict[int, frozenset[str]] = {}
 
     def outcomes(self, node: ast.AST) -> set[bool]:
         """The observed values of a site; empty if it was never reached."""
         return self._log.outcomes.get(self.survey.number.get(id(node), -1), set())
 
-    def entered(self, function: Function) -> bool:
-        return bool(self.outcomes(function))
-
     def keys(self, table: ast.Assign) -> set[object] | None:
         """The keys that were looked up in a table; None if all entries count as read."""
         return self._log.tables.get(self.survey.number.get(id(table), -1))
-
-    def locals(self, function: Function) -> frozenset[str]:
-        """Names that a function binds, and arguments of functions inside it."""
-        if id(function) not in self._locals:
-            self._locals[id(function)] = _bound(function)
-        return self._locals[id(function)]
 
     def answer(self, test: ast.expr) -> bool | None:
         """The constant value of a condition; None if it is not constant."""
@@ -70,23 +59,6 @@ class Observations:
         """Whether none of its handlers runs."""
         tried = bool(self.outcomes(node)) and not node.finalbody
         return tried and not any(map(self.outcomes, node.handlers))
-
-
-def _bound(function: Function) -> frozenset[str]:
-    found = set[str]()
-    for item in ast.walk(function):
-        if isinstance(item, ast.Name) and not isinstance(item.ctx, ast.Load):
-            found.add(item.id)
-        elif isinstance(item, (*FUNCTIONS, ast.ClassDef)) and item is not function:
-            found.add(item.name)
-        elif isinstance(item, (ast.Import, ast.ImportFrom)):
-            found.update(alias.asname or alias.name.partition(".")[0] for alias in item.names)
-        elif isinstance(item, ast.ExceptHandler) and item.name:
-            found.add(item.name)
-        elif isinstance(item, ast.arg):
-            found.add(item.arg)
-    rest = [item.arg for item in (function.args.vararg, function.args.kwarg) if item is not None]
-    return frozenset(found.difference(rest))
 
 
 def has_effect(node: ast.expr) -> bool:

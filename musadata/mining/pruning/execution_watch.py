@@ -1,4 +1,4 @@
-"""Instrumenting a reference: which functions it enters, values of its conditions, and which entries of tables it reads.
+"""Instrumenting a reference: the values of its conditions, and which entries of tables it reads.
 
 Calls are inserted into the code. This costs one call per condition and sees parts of expressions on every Python
 version; `sys.settrace` costs a call per line and sees lines only. Instrumented code runs inside the sandbox.
@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from musadata.mining.pruning.survey import FUNCTIONS, Survey
+from musadata.mining.pruning.survey import Survey
 from musadata.mining.reading.dotted_names import last_name
 from musadata.mining.reading.parsing import first_line
 
@@ -24,7 +24,7 @@ CONSTRUCTION = -1
 ABOUT_KIND = frozenset({"isinstance", "issubclass", "callable", "hasattr", "type"})
 KIND_ATTRIBUTES = frozenset({"ndim", "dtype", "device", "layout", "is_cuda", "is_sparse", "is_nested", "requires_grad"})
 KIND_METHODS = frozenset({"dim", "ndimension", "is_floating_point", "is_complex", "type", "get_device"})
-_ENTERED, _TEST, _TABLE = "_musadata_entered", "_musadata_test", "_musadata_table"
+_TEST, _TABLE = "_musadata_test", "_musadata_table"
 
 Path = tuple[str, ...]  # a name and the attributes after it
 
@@ -33,8 +33,8 @@ Path = tuple[str, ...]  # a name and the attributes after it
 class Log:
     """Observations of several runs, by the numbers of `Survey.sites`.
 
-    `outcomes`: the values of a condition; True for an entered function, loop body, `try` or handler; False for a loop
-    that was reached. `tables`: the keys that were looked up in a table, None if all of it was read. `paths`: what a
+    `outcomes`: the values of a condition; True for an entered loop body, `try` or handler; False for a loop that was
+    reached. `tables`: the keys that were looked up in a table, None if all of it was read. `paths`: what a
     condition or a loop reads. `values`: what these were, by run. `complete`: the runs that came to their end.
     """
 
@@ -56,9 +56,6 @@ class Log:
             self.outcomes = self._before
         else:
             self.complete.append(self.run)
-
-    def entered(self, site: int) -> None:
-        self.outcomes.setdefault(site, set()).add(True)
 
     def tested(self, site: int, value: Any) -> bool:
         answer = bool(value)
@@ -91,7 +88,7 @@ class Log:
 
     def space(self) -> dict[str, Any]:
         """The names that instrumented code calls."""
-        return {_ENTERED: self.entered, _TEST: self.tested, _TABLE: self.table}
+        return {_TEST: self.tested, _TABLE: self.table}
 
 
 def _value_of(path: Path, local: Mapping[str, Any], top: Mapping[str, Any]) -> Any:
@@ -236,8 +233,6 @@ def instrument(source: str, survey: Survey) -> str:
             wrap(_TEST, number, site)
         elif isinstance(site, ast.Assign):
             wrap(_TABLE, number, site.value)
-        elif isinstance(site, FUNCTIONS):
-            begin(site.body[0], f"{_ENTERED}({number})")
         elif isinstance(site, (ast.For, ast.Try, ast.ExceptHandler)):
             if isinstance(site, ast.For):
                 begin(site, f"{_TEST}({number}, False)")

@@ -1,7 +1,6 @@
 """Removing `device` and `dtype` from calls that only pass them on: a reference never sets them.
 
-`slicing.machine_ties` does the same for torch's own `factory_kwargs` before anything runs. This variant is not
-always correct, so its result is kept only if the outputs are bit-identical.
+This is not always correct, so its result is kept only if the outputs are bit-identical.
 """
 
 import ast

@@ -11,10 +11,13 @@ from typing import Any, TypeGuard
 import torch
 from torch import nn
 
+from musadata.mining.reading.dotted_names import last_name
 from musadata.mining.reading.parsing import first_line
 
-# Methods that Python and torch call by themselves, `__enter__` say.
-SPECIAL = frozenset(name for kind in (nn.Module, torch.Tensor, dict, AbstractContextManager) for name in dir(kind))
+# Methods that Python and torch call by themselves, `__enter__` say, but for those that only copies need.
+CALLING = (nn.Module, torch.Tensor, dict, AbstractContextManager)
+OF_COPIES = {"__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__repr__", "__str__"}
+SPECIAL = frozenset(name for kind in CALLING for name in dir(kind)) - OF_COPIES
 
 
 @contextmanager
@@ -99,11 +102,16 @@ def _without(source: str, tree: ast.Module, methods: Sequence[ast.FunctionDef]) 
 
 
 def _of_instances(owner: ast.ClassDef) -> list[ast.FunctionDef]:
-    return [item for item in owner.body if isinstance(item, ast.FunctionDef) and not item.decorator_list]
+    """The methods of instances; of a function of autograd, of which there are none, all."""
+    is_function = any(last_name(base) == "Function" for base in owner.bases)
+    methods = [item for item in owner.body if isinstance(item, ast.FunctionDef)]
+    return [item for item in methods if is_function or not item.decorator_list]
 
 
 def _may_go(node: ast.FunctionDef) -> bool:
-    return not node.decorator_list and not (node.name.startswith("__") and node.name in SPECIAL)
+    marks = {ast.unparse(one) for one in node.decorator_list}
+    is_plain = marks <= {"staticmethod", "classmethod", "property", f"{node.name}.setter"}
+    return is_plain and not (node.name.startswith("__") and node.name in SPECIAL)
 
 
 def family(name: str, classes: Mapping[str, ast.ClassDef]) -> set[str]:

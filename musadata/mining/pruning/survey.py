@@ -11,30 +11,26 @@ _LEAVES = (ast.expr_context, ast.operator, ast.cmpop, ast.unaryop, ast.boolop)
 
 
 class Survey:
-    """Sites are functions, loops, `try` and its handlers, tables, and conditions with their operands.
+    """Sites are loops, `try` and its handlers, tables, and conditions with their operands.
 
     Attributes:
         sites: in an order that only depends on the text.
         number: the place of each in `sites`, by id.
-        functions: in the same order.
-        choosing: ids of statements whose own expressions hold a conditional expression.
         texts: lines that begin inside a string literal, whose spaces matter.
         guards: the value of a condition, by id, with which a `raise` that it guards does not run.
     """
 
     def __init__(self, tree: ast.Module):
         self.sites: list[ast.AST] = []
-        self.functions: list[Function] = []
-        self.choosing: set[int] = set()
         self.texts: set[int] = set()
         self.guards: dict[int, bool] = {}
         for statement in tree.body:
             if isinstance(statement, ast.Assign) and is_table(statement):
                 self.sites.append(statement)
-            self._walk(statement, statement)
+            self._walk(statement)
         self.number = {id(node): number for number, node in enumerate(self.sites)}
 
-    def _walk(self, node: ast.AST, statement: ast.AST) -> None:
+    def _walk(self, node: ast.AST) -> None:
         kind = type(node)
         if kind is ast.Name or kind in _LEAVES:
             return
@@ -42,19 +38,14 @@ class Survey:
             if node.end_lineno != node.lineno:  # type: ignore[attr-defined]
                 self.texts.update(range(node.lineno + 1, node.end_lineno + 1))  # type: ignore[attr-defined]
             return  # inside an f-string, positions are wrong before Python 3.12
-        if kind in FUNCTIONS:
-            self.sites.append(node)
-            self.functions.append(node)  # type: ignore[arg-type]
-        elif isinstance(node, (ast.If, ast.IfExp, ast.While)):
+        if isinstance(node, (ast.If, ast.IfExp, ast.While)):
             self.sites += operands(node.test)
             if isinstance(node, ast.If) and _raises(node.body) != _raises(node.orelse):
                 self.guards[id(node.test)] = _raises(node.orelse)
-            if kind is ast.IfExp:
-                self.choosing.add(id(statement))
         elif kind in (ast.For, ast.Try, ast.ExceptHandler):
             self.sites.append(node)
         for child in ast.iter_child_nodes(node):
-            self._walk(child, child if isinstance(child, ast.stmt) else statement)
+            self._walk(child)
 
 
 def _raises(block: list[ast.stmt]) -> bool:

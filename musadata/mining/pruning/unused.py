@@ -10,11 +10,10 @@ from itertools import pairwise
 
 from musadata.mining.pruning.cutting import Cutter
 from musadata.mining.pruning.handed_on_arguments import drop_handing_on
-from musadata.mining.pruning.mentions import WORD
 from musadata.mining.pruning.parameters import drop_parameters, join_changed
 from musadata.mining.pruning.survey import defined_names
 from musadata.mining.pruning.torch_bases import TorchBases
-from musadata.mining.pruning.uses import Scope, Uses
+from musadata.mining.pruning.uses import WORD, Scope, Uses
 from musadata.mining.slicing.members import is_docstring
 from musadata.mining.slicing.naming import sort_imports
 
@@ -145,10 +144,19 @@ def _drop_in(scope: Scope, attributes: set[str] | None, cutter: Cutter, made: Co
 def _is_unread(statement: ast.stmt, scope: Scope, attributes: set[str] | None, made: Collection[str]) -> bool:
     if isinstance(statement, ast.FunctionDef):
         return not statement.decorator_list and statement.name not in scope.loaded
-    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+    target: ast.expr
+    if isinstance(statement, ast.AugAssign):
+        target = statement.target
+    elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        target = statement.targets[0]
+    else:
         return False
-    target = statement.targets[0]
-    if isinstance(target, ast.Name) and isinstance(statement.value, ast.Name) and target.id == statement.value.id:
+    if (
+        isinstance(statement, ast.Assign)
+        and isinstance(target, ast.Name)
+        and isinstance(statement.value, ast.Name)
+        and target.id == statement.value.id
+    ):
         return True
     if not _is_pure(statement.value, scope.function.name == "__init__", made):
         return False

@@ -1,11 +1,13 @@
 """All references between names in a text, found in one walk over its syntax tree."""
 
 import ast
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from musadata.mining.pruning.mentions import WORD
 from musadata.mining.pruning.survey import FUNCTIONS, Function
+
+WORD = re.compile(r"[^\W\d]\w*")
 
 
 @dataclass
