@@ -3,29 +3,18 @@
 import ast
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import libcst as cst
-import libcst.matchers as m
 
 from musadata.mining.reading import dotted_names
 
-
-class NoPosition(Exception):
-    """A name stands where `ast` gives no reliable position."""
+BRACED = re.compile(rb"\{[^{}]*")
+WORD = re.compile(rb"(?<![\w.'\"])[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
 
 def rename_text(text: str, renames: dict[str, str]) -> str:
-    """The code with every dotted name in `renames` replaced.
-
-    Uses the positions of `ast`; libcst, which takes thirty times as long, is the fallback.
-    """
-    if not renames:
-        return text
-    try:
-        edits = sorted(_Places(text, renames).edits, reverse=True)
-    except NoPosition:
-        return cst.parse_module(text).visit(_Renamer(renames)).code
+    """The code with every dotted name in `renames` replaced."""
+    edits = sorted(set(_Places(text, renames).edits), reverse=True) if renames else []
     data = text.encode()
     for start, end, new in edits:
         data = data[:start] + new.encode() + data[end:]
@@ -38,7 +27,6 @@ class _Places(ast.NodeVisitor):
     def __init__(self, text: str, renames: dict[str, str]):
         self.edits: list[tuple[int, int, str]] = []
         self._renames = renames
-        self._roots = {name.partition(".")[0] for name in renames}
         self._locals: list[set[str]] = []
         self._data = text.encode()
         self._starts = [0]
@@ -70,25 +58,39 @@ class _Places(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
-        if any(isinstance(item, ast.Name) and item.id in self._roots for item in ast.walk(node)):
-            raise NoPosition  # before Python 3.12 positions inside of such strings are wrong
+        """By the words between braces: before Python 3.12 positions inside of such strings are wrong."""
+        start, end = self._span(node)
+        for braced in BRACED.finditer(self._data, start, end):
+            self._edit_words(*braced.span())
 
-    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
-        if node.name in self._roots:
-            raise NoPosition
-        self.generic_visit(node)
+    def visit_Global(self, node: ast.Global | ast.Nonlocal) -> None:
+        self._edit_words(*self._span(node))
 
-    def _give_up(self, node: ast.AST) -> None:
-        raise NoPosition
+    visit_Nonlocal = visit_Global
 
-    visit_Global = visit_Nonlocal = visit_Import = visit_ImportFrom = visit_Match = _give_up
+    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
+        """Modules are named in full."""
+
+    visit_ImportFrom = visit_Import
+
+    def _edit_words(self, start: int, end: int) -> None:
+        for word in WORD.finditer(self._data, start, end):
+            parts = word[0].decode().split(".")
+            dotted = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
+            any(self._edit(word.start(), word.start() + len(name.encode()), name) for name in dotted)
 
     def _replace(self, node: ast.Name | ast.Attribute, dotted: str) -> bool:
+        return self._edit(*self._span(node), dotted)
+
+    def _span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+        end = self._starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
+        return self._starts[node.lineno - 1] + node.col_offset, end
+
+    def _edit(self, start: int, end: int, dotted: str) -> bool:
         new = self._renames.get(dotted)
         if new is None or any(dotted.partition(".")[0] in names for names in self._locals):
             return False
-        end = self._starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
-        self.edits.append((self._starts[node.lineno - 1] + node.col_offset, end, new))
+        self.edits.append((start, end, new))
         return True
 
     def _rename_head(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
@@ -97,8 +99,7 @@ class _Places(ast.NodeVisitor):
             return
         start = self._starts[node.lineno - 1] + node.col_offset
         head = re.compile(rb"(?:async\s+)?(?:def|class)\s+").match(self._data, start)
-        if head is None or not self._data.startswith(node.name.encode(), head.end()):
-            raise NoPosition
+        assert head is not None
         self.edits.append((head.end(), head.end() + len(node.name.encode()), new))
 
 
@@ -107,6 +108,8 @@ def _bound_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[s
         for node in ast.walk(part):
             if isinstance(node, ast.arg):
                 yield node.arg
+            elif isinstance(node, ast.ExceptHandler) and node.name:
+                yield node.name
             elif isinstance(node, ast.Assign):
                 yield from (name for target in node.targets for name in _target_names(target))
             elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
@@ -119,71 +122,6 @@ def _target_names(target: ast.expr) -> Iterator[str]:
     elif isinstance(target, (ast.Tuple, ast.List)):
         for element in target.elts:
             yield from _target_names(element.value if isinstance(element, ast.Starred) else element)
-
-
-class _Renamer(cst.CSTTransformer):
-    """Replaces dotted names outside of their local meanings."""
-
-    def __init__(self, renames: dict[str, str]):
-        self._renames = renames
-        self._locals: list[set[str]] = []
-
-    def visit_Import(self, node: cst.Import) -> bool:
-        return False  # modules are named in full
-
-    def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
-        return False
-
-    def visit_FunctionDef_body(self, node: cst.FunctionDef) -> None:
-        self._locals.append(_local_names(node))  # defaults and annotations mean the names around the function
-
-    def leave_FunctionDef_body(self, node: cst.FunctionDef) -> None:
-        self._locals.pop()
-
-    def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
-        new = self._renames.get(original_node.name.value)
-        keep = new is None or "." in new or self._locals
-        return updated_node.with_changes(name=original_node.name if keep else cst.Name(new or ""))
-
-    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
-        dotted = dotted_name(original_node)
-        if dotted in self._renames and not self._is_local(dotted):
-            return cst.parse_expression(self._renames[dotted])
-        return updated_node.with_changes(attr=original_node.attr)
-
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
-        new = self._renames.get(original_node.value)
-        return updated_node if new is None or self._is_local(original_node.value) else cst.parse_expression(new)
-
-    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
-        return updated_node.with_changes(keyword=original_node.keyword)
-
-    def leave_Param(self, original_node: cst.Param, updated_node: cst.Param) -> cst.Param:
-        return updated_node.with_changes(name=original_node.name)
-
-    def leave_ClassDef(self, original_node: cst.ClassDef, updated_node: cst.ClassDef) -> cst.ClassDef:
-        new = self._renames.get(original_node.name.value)
-        keep = new is None or "." in new
-        return updated_node.with_changes(name=original_node.name if keep else cst.Name(new or ""))
-
-    def _is_local(self, dotted: str) -> bool:
-        root = dotted.split(".")[0]
-        return any(root in names for names in self._locals)
-
-
-def _local_names(function: cst.FunctionDef) -> set[str]:
-    """Names that a function binds."""
-    binding = m.Param() | m.AssignTarget() | m.For() | m.CompFor()
-    found: list[Any] = [item for part in (function.params, function.body) for item in m.findall(part, binding)]
-    targets: list[cst.CSTNode] = [item.name if isinstance(item, cst.Param) else item.target for item in found]
-    names = set()
-    while targets:
-        target = targets.pop()
-        if isinstance(target, cst.Name):
-            names.add(target.value)
-        elif isinstance(target, (cst.Tuple, cst.List)):
-            targets += [element.value for element in target.elements]
-    return names
 
 
 def dotted_name(node: cst.CSTNode) -> str:

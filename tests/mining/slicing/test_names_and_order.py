@@ -16,7 +16,7 @@ HEAD = "import torch\nfrom torch import nn\n\n"
 def test_a_default_means_the_name_around_its_function():
     code = "def draw(pick=pick, text=None):\n    return pick(text)\n"
     assert rename_text(code, {"pick": "pick2"}) == code.replace("=pick", "=pick2")
-    formatted = code.replace("text)", 'f"{pick}{text}{other}")')  # by libcst
+    formatted = code.replace("text)", 'f"{pick}{text}{other}")')
     renamed = rename_text(formatted, {"pick": "pick2", "other": "other2"})
     assert renamed == formatted.replace("=pick", "=pick2").replace("other", "other2")
 
