@@ -3,7 +3,6 @@
 import ast
 import builtins
 import inspect
-from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -38,9 +37,8 @@ def normalize_example(
     except Exception:
         return None
     inputs = _in_position(example["inputs"], example["input_keywords"], forward)
-    shown = partial(_as_draw, runner, half=half)
     draws: list[Draw] = []
-    for draw in _programmed(example["program"]) if example.get("program") else map(shown, inputs or ()):
+    for draw in (_as_draw(runner, text, half) for text in inputs or ()):
         if draw is None:
             break
         draws.append(draw)
@@ -118,22 +116,6 @@ def _as_draw(runner: AttemptRunner, text: str, half: bool) -> Draw | None:
     except Exception:
         return None
     return _draw_like(value, text, half)
-
-
-def _programmed(program: str) -> list[Draw | None]:
-    """Draws with the shapes and kinds of what a program returns; integers in an order may be offsets, and have none."""
-    try:
-        torch.manual_seed(0)
-        values = AttemptRunner(program, 1).load()()()
-    except Exception:
-        return []
-    ordered = any(_is_ordered(value) for value in values)
-    return [] if ordered else [_draw_like(value, "0", half=True) for value in values]
-
-
-def _is_ordered(value: Any) -> bool:
-    counted = isinstance(value, torch.Tensor) and not value.is_floating_point() and not value.is_complex()
-    return counted and value.numel() > 2 and bool((value.flatten().diff() >= 0).all())
 
 
 def _draw_like(value: Any, text: str, half: bool) -> Draw | None:

@@ -27,8 +27,7 @@ class Equivalent:
 
     `shared`: arguments of both, by their names in the wrapper; `plain_names`: their names in the plain version, if
     these are others; `inputs`: their values in the test that compares both, if one does. `plain_text`, `wrapper_text`:
-    the function's text, where it has to be added to its file first. `program`: a module that makes the inputs, to be
-    added to the plain version's file.
+    the function's text, where it has to be added to its file first.
     """
 
     wrapper: Definition
@@ -41,7 +40,6 @@ class Equivalent:
     wrapper_text: str = ""
     plain_names: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
-    program: str = ""
 
     @property
     def is_module(self) -> bool:

@@ -9,7 +9,6 @@ from musadata.mining.kernels.extension_names import Alias
 from musadata.mining.kernels.native_slicing import NativeSlice, flatten, slice_native
 from musadata.mining.kernels.pairs import Link, Linker, Use
 from musadata.mining.kernels.rebinding import RebuiltTree, UnbuiltTree
-from musadata.mining.kernels.shared_inputs import INPUTS
 from musadata.mining.reading.parsing import Definition
 from musadata.mining.slicing.class_slicing import Slicer, Unsliceable
 from musadata.mining.slicing.definition_index import PackageIndex
@@ -30,7 +29,7 @@ class ExtensionCandidate:
     links: tuple[Link, ...]
 
 
-def cut_module(tree: Tree, node_name: str, path: str, *, may_import_all: bool = False) -> tuple[str, Slice, Slicer]:
+def cut_module(tree: Tree, node_name: str, path: str) -> tuple[str, Slice, Slicer]:
     """A class of a tree, renamed to `Model`, with all the Python code that it needs.
 
     Raises:
@@ -41,7 +40,7 @@ def cut_module(tree: Tree, node_name: str, path: str, *, may_import_all: bool = 
         root = slicer.index.parse(path).bindings.get(node_name)
     if not isinstance(root, Definition):
         raise Unsliceable("unresolved_name", node_name)
-    return *write_slice(slicer, root, may_import_all=may_import_all), slicer
+    return *write_slice(slicer, root), slicer
 
 
 def cut_reference(tree: Tree, linker: Linker, equivalent: Equivalent) -> str:
@@ -55,16 +54,6 @@ def cut_reference(tree: Tree, linker: Linker, equivalent: Equivalent) -> str:
     if any(piece.is_extension for piece in cut.pieces) or REGISTERED.search(text):
         raise Unsliceable("needs_native_code", equivalent.plain.name)
     return text
-
-
-def cut_program(tree: Tree, linker: Linker, equivalent: Equivalent) -> str:
-    """The definitions of a module that makes the inputs of a comparison, as `Model`; it may import any package.
-
-    Raises:
-        Unsliceable: as `cut_module`.
-    """
-    unbuilt = UnbuiltTree(tree, linker.repository, {equivalent.plain_path: equivalent.program})
-    return cut_module(unbuilt, INPUTS, equivalent.plain_path, may_import_all=True)[0]
 
 
 def cut_candidate(tree: Tree, linker: Linker, equivalent: Equivalent) -> ExtensionCandidate | None:

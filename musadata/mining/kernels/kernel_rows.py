@@ -4,15 +4,12 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 
 from musadata.errors import Rejection
-from musadata.mining.kernels.compared_slices import find_sliced
 from musadata.mining.kernels.comparisons import find_compared
-from musadata.mining.kernels.dispatching import find_dispatched
-from musadata.mining.kernels.equivalents import Equivalent, defined_names, find_equivalents
+from musadata.mining.kernels.equivalents import Equivalent, find_equivalents
 from musadata.mining.kernels.extension_candidates import (
     PAIR,
     ExtensionCandidate,
     cut_candidate,
-    cut_program,
     cut_reference,
 )
 from musadata.mining.kernels.kernel_tasks import STEP, identified
@@ -21,13 +18,11 @@ from musadata.mining.kernels.native_slicing import NativeSlice, TooMuchNativeCod
 from musadata.mining.kernels.pairs import Link, Linker
 from musadata.mining.kernels.rebinding import GRADIENTS
 from musadata.mining.kernels.repository import Definition, Repository, wrapper_kind
-from musadata.mining.kernels.shared_inputs import find_shared
 from musadata.mining.kernels.uncalled import UncalledKernels, native_sources, own_files
 from musadata.mining.kernels.usage import find_examples
 from musadata.mining.reading.parsing import first_line
 from musadata.mining.slicing.class_slicing import Unsliceable
 from musadata.mining.slicing.drafting import find_arguments, write_reference
-from musadata.mining.slicing.evidence import Example
 from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, Reject, SourceKind
 from musadata.sandbox import Caller
 from musadata.sources.protocol import CodeSource, contained
@@ -54,19 +49,14 @@ class KernelMiner:
         """Equivalents by the wrapper's file, the best of each wrapper first; none in a tree without native code."""
         if not self._repository.bindings:
             return {}
-        places = defined_names(self._repository)
-        named, compared = find_equivalents(self._repository), find_compared(self._repository, places)
-        others = [*named, *compared, *find_dispatched(self._repository)]
-        linked = [link for path in self._repository.python_paths for link in self._linker.links(path)]
-        wrappers = frozenset(link.use.wrapper.name for link in linked if not link.use.wrapper.name.startswith("test"))
-        known = frozenset(item.wrapper.name.removeprefix("call_") for item in others)
+        named = find_equivalents(self._repository)
+        uses = [link.use for path in self._repository.python_paths for link in self._linker.links(path)]
+        wrappers = {
+            use.wrapper.name: (use.wrapper, use.path) for use in uses if not use.wrapper.name.startswith("test")
+        }
+        known = frozenset(item.wrapper.name for item in named)
         found: dict[str, list[Equivalent]] = {}
-        direct = frozenset(item.wrapper.name for item in others)  # others of `call_add` are tried after the first one
-        sliced, shared = (
-            find_sliced(self._repository, wrappers, known),
-            find_shared(self._repository, wrappers, direct, places),
-        )
-        for item in [*others, *sliced, *shared]:
+        for item in [*named, *find_compared(self._repository, wrappers, known)]:
             found.setdefault(item.wrapper_path, []).append(item)
         return found
 
@@ -154,14 +144,11 @@ class KernelMiner:
         called = name if equivalent.is_module else PAIR
         examples, salt = find_examples(self._repository, equivalent), f"{self._source.seed}/pair/{name}"
         try:
-            if equivalent.program:
-                program = cut_program(self._source.tree, self._linker, equivalent)
-                examples = [Example(evidence="test", program=program), *examples]
             search = "musadata.mining.search:search_pair"
             found = find_arguments(sandbox, search, definitions, called, examples, salt)
         except Rejection as error:
             return _reject("tasks", error.reason, error.detail, where)
-        if equivalent.wrapper_text and (equivalent.inputs or equivalent.program) and found["evidence"] != "test":
+        if equivalent.wrapper_text and equivalent.inputs and found["evidence"] != "test":
             return _reject("tasks", "example_fails", equivalent.evidence, where)  # guesses do not fit a bare kernel
         reference = write_reference(definitions, found["init"], found["inputs"])
         place = self._source.provenance(equivalent.plain_path, _lines(equivalent.plain))

@@ -20,7 +20,6 @@ PROMPT = re.compile(r"^\s*(>>>|\.\.\.) ?(.*)$")
 class Example:
     """One construction, and one call of the instance; every argument is a self-contained expression.
 
-    `program`: a module named `Model` that takes nothing and returns the inputs, where no expressions tell them.
     `names`: what the constructor's arguments read of the repository, with the file of each.
     """
 
@@ -29,7 +28,6 @@ class Example:
     inputs: tuple[str, ...] = ()
     input_keywords: tuple[tuple[str, str], ...] = ()
     evidence: str = "docstring"
-    program: str = ""
     names: tuple[tuple[str, str], ...] = ()
 
 
