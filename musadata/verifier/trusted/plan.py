@@ -119,6 +119,7 @@ def plan_once(shapes: Sequence[int], checks: str = "", derived: Collection[int] 
         Call(
             index,
             f"{'derived' if index in derived else 'output'}{index}",
+            order="reverse" if index % 2 else "forward",
             may_refuse=index in derived,
             check=_after_first(checks) if shape in shapes[:index] else checks,
         )

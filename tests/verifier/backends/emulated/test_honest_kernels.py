@@ -51,3 +51,36 @@ def test_records_name_operators_kernels_and_geometry(run):
 def test_the_same_run_gives_the_same_records(run):
     source = (Path(__file__).parent / "honest" / "reductions_atomics.py").read_text()
     assert run(source, order="random", seed=3) == run(source, order="random", seed=3)
+
+
+NUMBERED = '''
+import torch
+from torch.utils.cpp_extension import load_inline
+
+source = r"""
+#include <torch/extension.h>
+__global__ void number(float* y) {
+  __shared__ int next;
+  if (threadIdx.x == 0) next = 0;
+  __syncthreads();
+  y[atomicAdd(&next, 1)] = threadIdx.x;
+}
+torch::Tensor number_all(torch::Tensor x) {
+  auto y = torch::empty_like(x);
+  number<<<1, x.numel()>>>(y.data_ptr<float>());
+  return y;
+}
+"""
+ext = load_inline(name="numbered", cpp_sources="torch::Tensor number_all(torch::Tensor x);", cuda_sources=source,
+                  functions=["number_all"])
+
+
+def answer():
+    return ext.number_all(torch.zeros(70, device="cuda")).tolist()
+'''
+
+
+def test_threads_run_in_the_asked_order_after_a_barrier_as_well(run):
+    assert run(NUMBERED)["value"] == list(range(70))
+    assert run(NUMBERED, order="reverse")["value"] == list(range(70))[::-1]
+    assert run(NUMBERED, order="random", seed=7)["value"] not in (list(range(70)), list(range(70))[::-1])

@@ -162,8 +162,9 @@ void wait_for_grid() {
 
 void open_barrier() {
   for (int i = 0; i < thread_count(); i++) {
-    if (g_threads[i].state == State::kAtBarrier) {
-      wake(i);
+    const int thread = g_order == Order::kReverse ? thread_count() - 1 - i : i;
+    if (g_threads[thread].state == State::kAtBarrier) {
+      wake(thread);
     }
   }
   g_at_barrier = 0;
