@@ -77,3 +77,26 @@ def get_init_inputs():
 def test_derived_shapes_are_as_even_as_the_declared_ones_and_leave_what_is_fixed():
     spec = {"name": "x", "kind": "normal", "dtype": "float32", "shape": [96, 64], "low": 0.0, "high": 0.0}
     assert [specs[0]["shape"] for specs in derive_shapes(REFERENCE, [spec])] == [(128, 64), (64, 64)]
+
+
+SEGMENTS = InputSpec("i", "segments", "int64", (40,), 0.0, 50.0)
+
+
+def sums(ids):
+    return torch.zeros(50, 3).index_add_(0, ids, torch.ones(len(ids), 3))
+
+
+def test_numbers_of_segments_need_not_rise_and_offsets_may_leave_some_empty():
+    def lengths(offsets):
+        return torch.repeat_interleave(torch.arange(40), offsets.diff(), output_size=49)
+
+    assert domain_of(sums, SEGMENTS).kind == "integers"
+    offsets = InputSpec("o", "offsets", "int64", (41,), 0.0, 50.0)
+    assert domain_of(lengths, offsets).kind == "segments"
+
+
+def test_integers_that_are_added_up_are_as_large_as_their_type_holds_where_no_sum_overflows():
+    numbers = InputSpec("n", "integers", "int32", (30,), -9.0, 10.0)
+    assert domain_of(lambda n: n.sum(), numbers).high > 1e9
+    assert domain_of(lambda n: n * n * n, numbers).high == 10.0
+    assert domain_of(lambda n: n / 2.0, numbers).high == 10.0
