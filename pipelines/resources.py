@@ -82,7 +82,7 @@ def verifier(config: VerifierConfig, teacher: TeacherType) -> "Verifier":
     """The verifier, its backend loaded."""
     from musadata.verifier import Verifier
 
-    return keep_open(Verifier(config, references(teacher)))
+    return keep_open(Verifier(config, references(teacher), at_declared=False))
 
 
 @ComputedOnce

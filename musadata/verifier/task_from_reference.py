@@ -16,10 +16,7 @@ PRELOAD = ("torch", "musadata.tasks.input_specs", "musadata.tasks.reference_load
 # What a sandbox that reads many references should preload as well: a second of imports that small ones do not need.
 PRELOAD_FOR_MANY = ("musadata.tasks.sizing.measure_preload",)
 _INTEGER = re.compile(r"(?<![\w.])\d+(?![\w.])")
-_SHIFT = re.compile(r"(?:>>|<<)=?\s*(\d+)(?![\w.])")
 _MOST_DECLARED = 4
-_MOST_FURTHER = 3  # sizes that are tried for the numbers in a candidate
-_WHOLE_WARPS = 64
 _TELLING = 16  # a smaller number in a candidate says nothing about sizes
 
 
@@ -43,6 +40,7 @@ class LoneReference:
             reference itself, if it is small; none if it is large and cannot be shrunk.
         shrunk: for each form, the sizes that are smaller than in the text.
         measure: the specs of the text's own inputs, if they are larger than those of the forms.
+        work: of one call as the text is, see `tasks.sizing`.
         reason: why there are no forms.
     """
 
@@ -51,6 +49,7 @@ class LoneReference:
     shrunk: tuple[tuple[ShrunkSize, ...], ...]
     measure: tuple[InputSpec, ...]
     reason: str = ""
+    work: int = 0
 
     def require_forms(self) -> tuple[Task, ...]:
         """The forms.
@@ -80,32 +79,17 @@ class LoneReference:
             if int(match[0]) in sizes
         ]
 
-    def further_sizes(self, candidate: str) -> list[tuple[int, int]]:
-        """Sizes at which a candidate may do something else than at those of the forms: for each number that lies
-        between a size of all forms and that of the text, and each shift, the size beyond it, the nearest first."""
-        largest: dict[int, int] = {}
-        for one in (one for shrunk in self.shrunk for one in shrunk):
-            largest[one.old] = max(one.new, largest.get(one.old, 0))
-        numbers = {int(match[0]) for match in _INTEGER.finditer(candidate)}
-        numbers |= {1 << int(match[1]) for match in _SHIFT.finditer(candidate) if int(match[1]) < 32}
-        found = {
-            (old, _beyond(number, old)) for number in numbers for old, new in largest.items() if new <= number < old
-        }
-        return sorted(found)[:_MOST_FURTHER]
-
-    def declared_sizes(self) -> list[tuple[int, int]]:
+    def declared_sizes(self) -> list[list[tuple[int, ...]]]:
         """Each size that all forms cut, as it is declared: beside small ones of the others it shows what a candidate
-        does wrong along that axis alone (a loop or grid that ends too early, an index of 16 bits)."""
+        does wrong along that axis alone (a loop or grid that ends too early, an index of 16 bits). Then each of several
+        of one value alone, for where all together are too much work."""
         cut = [{one.old for one in shrunk if one.new < one.old} for shrunk in self.shrunk]
-        return [(size, size) for size in sorted(set.intersection(*cut), reverse=True)[:_MOST_DECLARED]] if cut else []
-
-
-def _beyond(number: int, declared: int) -> int:
-    """The smallest size that is larger than a number and as even as the declared one."""
-    twos = declared & -declared
-    if twos == declared or twos >= _WHOLE_WARPS:
-        return min(declared, 1 << number.bit_length())
-    return twos * (number // twos // 2 * 2 + 1 + 2 * (number // twos % 2))
+        found = list[list[tuple[int, ...]]]()
+        for size in sorted(set.intersection(*cut), reverse=True)[:_MOST_DECLARED] if cut else ():
+            count = max(sum(one.old == size for one in shrunk) for shrunk in self.shrunk)
+            alone = [(size, size, number) for number in range(min(count, _MOST_DECLARED))]
+            found.append([(size, size), *(alone if count > 1 else ())])
+        return found
 
 
 def describe_sizes(shrunk: Sequence[ShrunkSize]) -> str:
@@ -114,16 +98,22 @@ def describe_sizes(shrunk: Sequence[ShrunkSize]) -> str:
 
 
 def read_reference(
-    reference: str, config: VerifierConfig, sandbox: Sandbox, resized: Sequence[tuple[int, int]] = ()
+    reference: str,
+    config: VerifierConfig,
+    sandbox: Sandbox,
+    resized: Sequence[tuple[int, ...]] = (),
+    most_work: int = 0,
 ) -> LoneReference:
     """Read a reference; only what judging needs is filled in. `sandbox` should have preloaded `PRELOAD`. `resized`:
-    sizes in its text, and what they are to be in all forms; there are no forms where that is too much work.
+    and `most_work`: see `resize_reference`.
 
     Raises:
         MusadataError: the reference does not run, or its inputs cannot be described.
     """
     limits = Limits(seconds=config.seconds, memory_mb=config.memory_mb)
-    where, arguments = ("resize_reference", (reference, list(resized))) if resized else ("read_reference", (reference,))
+    where, arguments = (
+        ("resize_reference", (reference, list(resized), most_work)) if resized else ("read_reference", (reference,))
+    )
     outcome = sandbox.call(f"musadata.tasks.sizing.shrinking:{where}", *arguments, limits=limits)
     if not outcome.ok:
         what = f"{outcome.error_type}: {outcome.message}" if outcome.error_type else outcome.message
@@ -136,6 +126,7 @@ def read_reference(
         tuple(tuple(ShrunkSize(*one) for one in form["shrunk"]) for form in found["forms"]),
         tuple(restore(InputSpec, spec) for spec in found["measure"]),
         found["reason"],
+        found["work"],
     )
 
 

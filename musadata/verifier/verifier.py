@@ -1,7 +1,6 @@
 """The stages of a verdict, in order: extract, legality, compile, execute, compare, profile, time."""
 
 import importlib.metadata
-import math
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -37,7 +36,7 @@ from musadata.verifier.task_from_reference import (
 from musadata.verifier.trusted.candidate_run import Program, execute
 from musadata.verifier.trusted.candidate_session import Compilations
 from musadata.verifier.trusted.counting_run import run_counted
-from musadata.verifier.trusted.declared_run import MOST_IN_FULL, judge_declared
+from musadata.verifier.trusted.declared_run import Declared, DeclaredRun, judge_declared
 from musadata.verifier.trusted.expectation import BadReference
 from musadata.verifier.trusted.judge import Judgement, stopped
 from musadata.verifier.trusted.plan import SEED_POLICY, Exercise, MeasureSet, collect_shapes
@@ -45,6 +44,7 @@ from musadata.verifier.trusted.unit_test_run import run_unit_test
 from musadata.verifier.trusted.verifier_resources import Resources, open_resources
 
 _REMEMBERED = 64  # candidates, and references that came alone: finding smaller sizes takes a second
+_WORK, _BRIEF_WORK = 1 << 21, 1 << 24  # of a call at sizes that were asked for: whoever fails should not fail for time
 _BRIEF_SECONDS = 5.0  # of CPU time at a further size: what takes longer says nothing of that size
 # What a sandbox for references should import once.
 REFERENCE_PRELOAD = (*PRELOAD, module_of(RUN_REFERENCE), module_of(DERIVE_SHAPES))
@@ -55,7 +55,8 @@ class Verifier:
     unless it is given `references`.
 
     Use as a context manager. Its processes get warm in the background: the first verdict waits for them. With
-    `reads_many`, what reading large references needs is loaded then as well.
+    `reads_many`, what reading large references needs is loaded then as well. Without a device, and unless it is not
+    `at_declared`, tasks are judged at their declared size as well, which takes seconds where that is large.
 
     Raises:
         MusadataError: on entering, when the backend that the config asks for is not there.
@@ -66,10 +67,11 @@ class Verifier:
         config: VerifierConfig = VerifierConfig(),  # noqa: B008 (frozen)
         references: Sandbox | None = None,
         reads_many: bool = False,
+        at_declared: bool = True,
     ):
         self._config = config
         self._policy = load_policy(config.policy)
-        self._shared = references
+        self._shared, self._at_declared = references, at_declared
         self._preload = (*REFERENCE_PRELOAD, *(PRELOAD_FOR_MANY if reads_many else ()))
         self._read = lru_cache(_REMEMBERED)(self._read_anew)
         self._derived = lru_cache(_REMEMBERED)(self._derive_anew)
@@ -95,7 +97,8 @@ class Verifier:
         return self._resources
 
     def verify(self, task: Task, candidate: str, shape_sets: Sequence[Sequence[InputSpec]] = ()) -> Verdict:
-        """Judge a model's reply, or bare Python, against a task on its own shapes and on `shape_sets`.
+        """Judge a model's reply, or bare Python, against a task on its own shapes and on `shape_sets`, and, see
+        above, at its declared size.
 
         The same arguments and config give the same verdict.
 
@@ -105,7 +108,14 @@ class Verifier:
         exercise = Exercise(
             task.task_id, task.reference, lambda: collect_shapes(task, shape_sets), lambda: _measure_set(task)
         )
-        return self._verdict(self._judge(exercise, candidate))
+        judgement = self._judge(exercise, candidate)
+        if not (self._at_declared and task.measure and judgement.facts.right) or self._opened.baselines is not None:
+            return self._verdict(judgement)
+        try:
+            lone = self._read(task.reference)
+        except MusadataError:  # it runs on the task's own inputs, which need not be those of its text
+            return self._verdict(judgement)
+        return self._judge_at_declared(lone, candidate, judgement, "")
 
     def verify_text(self, reference: str, candidate: str) -> Verdict:
         """Judge against a reference that comes alone, see `task_from_reference`. It is read while the candidate
@@ -152,17 +162,10 @@ class Verifier:
             return self._decide_at_written_sizes(
                 lone, candidate, judgements[failed], describe_sizes(lone.shrunk[failed])
             )
-        sizes = lone.further_sizes(candidate)
-        if sum(math.prod(spec.shape) for spec in lone.measure) > MOST_IN_FULL:  # else all of it is run as declared
-            sizes = list(dict.fromkeys([*sizes, *lone.declared_sizes()]))
-        for size in sizes:
-            for judgement, resized in self._judge_resized(lone, candidate, [size], least=-1, brief=True):
-                if _fails_at_size(judgement):
-                    return replace(self._verdict(judgement), shrunk=resized)
         proof = -1 if _fails_at_size(judgements[0]) else 0  # what was judged on all input sets
         further = [one for one in judgements[-1].findings if one.condition == DERIVED]
-        judgement = judgements[proof].adding([*further, *self._find_at_declared_size(lone, candidate)])
-        return replace(self._verdict(judgement), shrunk=describe_sizes(lone.shrunk[proof]))
+        judgement = judgements[proof].adding(further)
+        return self._judge_at_declared(lone, candidate, judgement, describe_sizes(lone.shrunk[proof]))
 
     def _exercise(self, task: Task, derived: bool = False, brief: bool = False) -> Exercise:
         """Of a form of a lone reference."""
@@ -175,11 +178,24 @@ class Verifier:
         found = outcome.value if outcome.ok else []
         return [tuple(restore(InputSpec, spec) for spec in specs) for specs in found]
 
-    def _find_at_declared_size(self, lone: LoneReference, candidate: str) -> list[Finding]:
+    def _judge_at_declared(self, lone: LoneReference, candidate: str, judgement: Judgement, shrunk: str) -> Verdict:
+        """The verdict on a candidate that is right at small sizes: as a whole at the declared one if that is little
+        work, or else where one size after the other is as declared."""
         program = self._check(candidate)
-        if isinstance(program, Judgement) or not lone.measure:
-            return []
-        return judge_declared(self._opened, lone.text, lone.measure, program.source, program.ported)
+        declared = DeclaredRun()
+        if isinstance(program, Program) and lone.measure:
+            at = Declared(lone.text, lone.measure, lone.work)
+            declared = judge_declared(self._opened, at, program.source, program.ported)
+        if not declared.is_whole and not declared.findings:
+            for sizes in lone.declared_sizes():
+                for size in sizes:
+                    found = self._judge_resized(lone, candidate, [size], least=-1, brief=True)
+                    for judged, resized in found:
+                        if _fails_at_size(judged):
+                            return replace(self._verdict(judged), shrunk=resized)
+                    if found and size is sizes[0]:
+                        break  # all of one value together
+        return replace(self._verdict(judgement.adding(declared.findings)), shrunk=shrunk)
 
     def _decide_at_written_sizes(
         self, lone: LoneReference, candidate: str, judgement: Judgement, shrunk: str
@@ -198,12 +214,12 @@ class Verifier:
         return replace(self._verdict(judgement), shrunk=shrunk)
 
     def _judge_resized(
-        self, lone: LoneReference, candidate: str, sizes: Sequence[tuple[int, int]], least: int = 0, brief: bool = False
+        self, lone: LoneReference, candidate: str, sizes: Sequence[tuple[int, ...]], least: int = 0, brief: bool = False
     ) -> list[tuple[Judgement, str]]:
         """What comes of a candidate where some sizes of a reference have these values, and what was shrunk, for each
         form from `least` on; nothing where that is too much work, or the reference fails."""
         try:
-            resized = self._read(lone.text, tuple(sizes))
+            resized = self._read(lone.text, tuple(sizes), _BRIEF_WORK if brief else _WORK)
         except MusadataError:
             return []
         found = []
@@ -294,8 +310,10 @@ class Verifier:
         """
         return self._read(reference)
 
-    def _read_anew(self, reference: str, resized: tuple[tuple[int, int], ...] = ()) -> LoneReference:
-        return read_reference(reference, self._config, self._opened.reference_sandbox, resized)
+    def _read_anew(
+        self, reference: str, resized: tuple[tuple[int, ...], ...] = (), most_work: int = 0
+    ) -> LoneReference:
+        return read_reference(reference, self._config, self._opened.reference_sandbox, resized, most_work)
 
     def read_task(self, reference: str) -> Task:
         """The task of its proof size; see `read_reference`."""

@@ -1,5 +1,7 @@
 """A reference that comes alone is judged at any size: at smaller ones, and it says which."""
 
+from dataclasses import replace
+
 import pytest
 
 from musadata.records import ErrorClass
@@ -86,7 +88,9 @@ def test_a_path_for_even_sizes_is_run_as_well(verifier, relu):
 
 
 @pytest.mark.parametrize("condition", ["width > 4096", "width > 8191", "width >> 13"])
-def test_a_size_beyond_each_number_in_the_candidate_is_tried(verifier, large, relu, condition):
+def test_a_path_for_large_sizes_is_run_where_all_of_the_declared_size_would_be_too_much(
+    verifier, large, relu, condition
+):
     wrong = relu.replace("x[i] < 0.0f ?", f"x[i] < 0.0f && !({condition}) ?")
     wrong = wrong.replace("int n)", "int n, int width)").replace("(), n)", "(), n, dense.size(1))")
     verdict = verifier.verify_text(large, wrong)
@@ -151,3 +155,46 @@ def test_some_blocks_are_run_at_the_declared_size_where_all_would_be_too_much(ve
     assert verdict.error_class is ErrorClass.CORRECTNESS
     assert verdict.findings[0].message.startswith("At the declared size")
     assert verifier.verify_text(PRODUCT, ROWS.replace("STEP", "1")).accepted
+
+
+def capped(relu, blocks):
+    return relu.replace("<<<(n + 255) / 256, 256>>>", f"<<<std::min((n + 255) / 256, {blocks}), 256>>>")
+
+
+def test_a_long_vector_is_run_as_a_whole_at_its_declared_size(verifier, relu):
+    long = SCALE.replace("600, 1000", "6000001")
+    verdict = verifier.verify_text(long, capped(relu, 16384))
+    assert verdict.error_class is ErrorClass.CORRECTNESS
+    assert verdict.findings[0].message.startswith("At the declared size")
+    assert verifier.verify_text(long, capped(relu, 32768)).accepted
+
+
+@pytest.fixture
+def task(verifier):
+    """One that is proven at small sizes, as tasks of a corpus are."""
+    lone = verifier.read_reference(SCALE.replace("600, 1000", "70000, 48"))
+    (form, *_) = lone.forms
+    return replace(form, reference=lone.text, measure=lone.measure)
+
+
+def test_a_candidate_is_run_at_the_size_that_its_task_declares(verifier, task, relu, monkeypatch):
+    assert verifier.verify(task, capped(relu, 16384)).accepted
+    verdict = verifier.verify(task, capped(relu, 4096))
+    assert verdict.error_class is ErrorClass.CORRECTNESS and "declared" in verdict.feedback
+    monkeypatch.setattr(verifier, "_at_declared", False)
+    assert verifier.verify(task, capped(relu, 4096)).accepted
+
+
+def test_host_code_is_run_over_memory_that_is_never_touched(verifier, task, relu, monkeypatch):
+    monkeypatch.setattr(verifier, "_at_declared", False)
+    rows = relu.replace("<<<(n + 255) / 256, 256>>>", "<<<dim3(1, dense.size(0)), 64>>>")
+    rows = rows.replace("int n = dense.numel()", "int n = dense.size(1)").replace("[i]", "[at]")
+    rows = rows.replace("if (i < n)", "int at = blockIdx.y * n + i; if (i < n)")
+    (finding,) = verifier.verify(task, rows).findings
+    assert (finding.rule, finding.condition) == ("device.launch", "declared") and "70000" in finding.message
+
+
+def test_a_program_is_not_blamed_for_what_it_would_take_at_the_declared_size(verifier, task, relu, monkeypatch):
+    monkeypatch.setattr(verifier, "_at_declared", False)
+    slow = relu.replace("return y;", "volatile long k = 0; while (n > 500000) k = k + 1; return y;")
+    assert verifier.verify(task, slow).accepted

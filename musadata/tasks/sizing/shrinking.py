@@ -25,7 +25,6 @@ from musadata.tasks.sizing.inputs_text import write_inputs
 
 ENOUGH_WORK = 1 << 18  # of one call: the emulator proves a candidate within a second
 MOST_WORK = 1 << 24  # of a proof size; above, no candidate would end on the emulator
-MOST_KEPT_WORK = 1 << 21  # of one with sizes that were asked for: whoever fails at it should not fail for its time
 MOST_DRAWN = 1 << 26  # elements
 _CERTAINLY_SMALL = 1 << 15  # the product of all sizes, the largest cubed; then nothing is loaded to find out more
 _MOST_FAKE_OPERATORS = 4000
@@ -55,14 +54,15 @@ class _Trial:
 
 
 class _Shrinking:
-    """The search for smaller sizes of one text, of which some values stay."""
+    """The search for smaller sizes of one text, of which some stay."""
 
-    def __init__(self, source: str, kept: frozenset[int] = frozenset()):
-        self._source, self._kept = source, kept
+    def __init__(self, source: str, kept: frozenset[Constant] = frozenset(), most_work: int = MOST_WORK):
+        self._source, self._kept, self._most_work = source, kept, most_work
         self._constants = find_constants(source)
         self._sizes = [one for one in self._constants if not one.bounds]
         self._budget = OperatorBudget(_MOST_FAKE_OPERATORS)
         self._with_devices = False
+        self.work = 0  # of one call of the text as it is, once `find` knows it
 
     def find(self) -> list[Values]:
         """Other values for some of the text's integers; none if it is little work as it is.
@@ -75,17 +75,20 @@ class _Shrinking:
             Unscalable: what the reference does depends on values, or no smaller sizes were found.
         """
         cost = self._own_cost()
+        self.work = cost.work
         if cost.work <= ENOUGH_WORK:
             return [{}]
         own = _Trial({}, cost)
         found, budget = own, max(self._budget.left, _TRIALS * cost.operators)
         for fixed in dict.fromkeys((frozenset(self._of_parameters()), frozenset[int]())):
             self._budget.left = budget
-            self._sizes = [one for one in self._constants if not one.bounds and one.value not in fixed | self._kept]
+            self._sizes = [
+                one for one in self._constants if not one.bounds and one.value not in fixed and one not in self._kept
+            ]
             found = self._shrink_evenly(own) or self._shrink_in_turn(own)
             if found.cost.work <= 2 * ENOUGH_WORK:
                 break
-        if found.cost.work > (MOST_WORK if not self._kept else MOST_KEPT_WORK):
+        if found.cost.work > self._most_work:
             raise Unscalable(_FIXED, "no smaller sizes of it were found that run")
         even = self._keep_apart(self._restore_others(found))
         uneven = self._make_uneven(even)
@@ -229,17 +232,24 @@ def _of_one_value(constants: Sequence[Constant]) -> list[tuple[Constant, ...]]:
     return [tuple(one for one in constants if one.value == value) for value in values]
 
 
-def resize_reference(source: str, sizes: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """What `read_reference` returns for the text with some sizes of other values, [old, new], that stay."""
-    resized = {one: new for one in find_constants(source) for old, new in sizes if one.value == old and not one.bounds}
+def resize_reference(source: str, sizes: Sequence[Sequence[int]], most_work: int) -> dict[str, Any]:
+    """What `read_reference` returns for the text with some sizes of other values, [old, new], that stay; of one value
+    all, or [old, new, number] one of them. There are no forms if a call is more than `most_work`."""
+    constants = [one for one in find_constants(source) if not one.bounds]
+    resized: dict[Constant, int] = {}
+    for old, new, *number in sizes:
+        alike = [one for one in constants if one.value == old]
+        resized |= dict.fromkeys([alike[number[0]]] if number else alike, new)
     changed = replace_constants(source, resized)
+    moved = zip(constants, (one for one in find_constants(changed) if not one.bounds), strict=False)
     try:
-        found = _Shrinking(changed, frozenset(resized.values())).find()
+        found = _Shrinking(changed, frozenset(now for before, now in moved if before in resized), most_work).find()
     except Unscalable as why:
-        return {"forms": [], "measure": [], "reason": f"{why.reason}: {why.detail}".strip(": ")}
+        return {"forms": [], "measure": [], "reason": f"{why.reason}: {why.detail}".strip(": "), "work": 0}
     forms = [_form(changed, shrunk) for shrunk in found]
-    moved = [[one.name, one.line, one.value, new] for one, new in resized.items() if new != one.value]
-    return {"forms": [{**form, "shrunk": form["shrunk"] + moved} for form in forms], "measure": [], "reason": ""}
+    others = [[one.name, one.line, one.value, new] for one, new in resized.items() if new != one.value]
+    forms = [{**form, "shrunk": form["shrunk"] + others} for form in forms]
+    return {"forms": forms, "measure": [], "reason": "", "work": 0}
 
 
 def read_reference(source: str) -> dict[str, Any]:
@@ -248,22 +258,42 @@ def read_reference(source: str) -> dict[str, Any]:
     Returns:
         `forms`, the better proof first, each with `reference`: the text at a proof size; `inputs`: its specs; `shrunk`:
         [name, line, old, new] of every size that was changed. `measure`: the specs of the text as it is, if it is
-        larger than that. `reason`: why it is too large and cannot be shrunk, if there are no forms.
+        larger than that, and the `work` of one call of it. `reason`: why it is too large and cannot be shrunk, if there
+        are no forms.
     """
     found: list[Values] = [{}]
+    work = 0
     try:
         sizes = [one.value for one in find_constants(source)]
         if math.prod(sizes) * max(sizes, default=0) ** 2 > _CERTAINLY_SMALL:
-            found = _Shrinking(source).find()
+            shrinking = _Shrinking(source)
+            found = shrinking.find()
+            work = shrinking.work
     except SyntaxError:
         pass  # loading it says where
     except Unscalable as why:
         if why.reason == _FIXED or _is_large(source):
             reason = f"{why.reason}: {why.detail}".strip(": ")
-            return {"forms": [], "measure": _draw_own_specs(source), "reason": reason}
+            return {"forms": [], "measure": _draw_own_specs(source), "reason": reason, "work": 0}
+        found = _shrink_by_running(source) or found
     forms = [_form(source, shrunk) for shrunk in found]
     measure = _enlarge(source, forms[0]["inputs"], found[0]) if found[0] else []
-    return {"forms": forms, "measure": measure, "reason": ""}
+    return {"forms": forms, "measure": measure, "reason": "", "work": work}
+
+
+def _shrink_by_running(source: str) -> list[Values]:
+    """Smaller sizes of large inputs, where operators depend on values so that only real tensors show what runs; none
+    where it does not run with them, or is small."""
+    parameters = {one.value for one in find_parameters(source)}
+    sizes = [one for one in find_constants(source) if not one.bounds and one.value not in parameters]
+    values = {one: _even(one.value, 0.5) for one in sizes}
+    try:
+        if sum(one.numel() for one in tensors_in(_fake_inputs(source))) <= ENOUGH_WORK:
+            return []
+        _form(source, values)
+    except Exception:  # the reference may raise anything; that is the answer
+        return []
+    return [values]
 
 
 def _form(source: str, shrunk: Values) -> dict[str, Any]:

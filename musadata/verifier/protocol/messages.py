@@ -158,6 +158,7 @@ class CandidateFacts:
         changed_later: names of calls whose outputs a later call changed.
         tampered: functions of PyTorch and Python that the candidate replaced.
         threads: how many it started.
+        reserved: the call of `Plan.reserved`, where there was one.
     """
 
     calls: tuple[CallFacts, ...] = ()
@@ -167,6 +168,7 @@ class CandidateFacts:
     changed_later: tuple[str, ...] = ()
     tampered: tuple[str, ...] = ()
     threads: int = 0
+    reserved: CallFacts = CallFacts()
 
 
 @dataclass(frozen=True)
@@ -289,11 +291,14 @@ class Literal:
 
 @dataclass(frozen=True)
 class PlannedSet:
-    """An input set. `literals`: per argument, None for a tensor; `handed_on`: outputs that may be an input."""
+    """An input set. `literals`: per argument, None for a tensor; `handed_on`: outputs that may be an input; `init`: the
+    constructor's arguments of a model of its own that has others; `updated`: buffers that count as further outputs."""
 
     literals: tuple[Literal | None, ...]
     shape: int
     handed_on: tuple[int, ...]
+    init: Json = None
+    updated: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -308,7 +313,8 @@ class TimedSets:
 class Plan:
     """What a candidate is called with. `inputs`: by the number of the set; `timed`: None where times mean nothing;
     `state`: empty for a candidate that keeps the one that it constructs; `states`: of models of their own, for the
-    sets that have one."""
+    sets that have one; `reserved`: inputs of the declared size for one more call, whose kernels do nothing: their
+    memory is reserved and never touched."""
 
     init: Json
     parameters: tuple[str, ...]
@@ -319,6 +325,7 @@ class Plan:
     state: bytes
     inputs: Blobs
     states: Blobs
+    reserved: tuple[InputSpec, ...]
 
 
 @dataclass(frozen=True)
@@ -390,8 +397,8 @@ class ReferenceRequest:
 
 @dataclass(frozen=True)
 class ReferenceSet:
-    """What came of one input set; its tensors are files. `handed_on`: see `PlannedSet`; `own_state`: so is the state of
-    a model of its own."""
+    """What came of one input set; its tensors are files. `own_state`: so is the state of a model of its own; for the
+    others see `PlannedSet`."""
 
     plan: InputSet
     literals: tuple[Literal | None, ...]
@@ -399,6 +406,8 @@ class ReferenceSet:
     handed_on: tuple[int, ...]
     tolerances: tuple[Tolerance, ...]
     own_state: bool = False
+    init: Json = None
+    updated: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

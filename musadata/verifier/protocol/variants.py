@@ -31,6 +31,11 @@ REDRAWN, NEGATED = "plain, and constants have other values", "plain, and constan
 # Of the state: parameters that are small or alike at first, scaled up or turned, as no clamp expects.
 RAISED, TURNED = "plain, and lone parameters are large", "plain, and lone parameters have the other sign"
 STATES = (RAISED, TURNED)
+# Of a model that is constructed with other arguments than the declared ones, as far as the reference accepts these.
+REBUILT = "of a model with other arguments"
+# Results, and with them the buffers that a call of the reference changes, such as running statistics.
+UPDATED = "plain, with buffers as the call leaves them"
+OWN_MODELS = (*STATES, REBUILT, UPDATED)
 SCALED_BY = "scaled by "  # and a number
 # Detect what is taken for 0, exponentials that overflow, and clamps. Larger ones refuse honest kernels: squares
 # overflow where PyTorch adds in float64, and flash attention's fused exponent underflows for scores of 1e10.
@@ -45,13 +50,14 @@ _ORDERS = ((PLAIN, SCALED, OFFSET, SMALL), (PLAIN, SMALL, OFFSET, SCALED))
 TIMED = frozenset(_ORDERS[0])  # on others a candidate may take another time
 # The further input sets of a verification: for the first set of shapes, for each that is drawn in full, and for the
 # smallest of these.
-FIRST = (*STATES, ORDERED, ORDERED_ACROSS, STRIPED, STRIPED_ACROSS, REDRAWN, REDRAWN, NEGATED, WIDE)
+FIRST = (*OWN_MODELS, ORDERED, ORDERED_ACROSS, STRIPED, STRIPED_ACROSS, REDRAWN, REDRAWN, NEGATED, WIDE)
 EACH = (TIES, BELOW)
 SMALLEST = (LARGE, TINY, HUGE, OUTLIERS)
 
 DECLARED, SHAPES, STRIDED = "declared", "shapes", "strided"  # see `records.ConditionFact`
 # Plain, in shapes that nobody has declared, but that the reference accepts; a candidate may refuse them.
 DERIVED = "of other shapes"
+MAY_BE_REFUSED = (DERIVED, REBUILT, UPDATED)  # with an exception: nobody has declared them
 COPIED = "copied state"  # where parameters are copied from the reference by name
 SWALLOWED = "swallowed"  # of an error that the candidate caught
 

@@ -1,12 +1,14 @@
 """Inside the sandbox: a reference in double precision, with the tables that its constructor and its forward build."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
+
+from musadata.verifier.sandboxed.model_state import tensors_of
 
 Tables = dict[tuple[str, str], torch.Tensor]  # by module and attribute
 _WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128}
@@ -45,8 +47,9 @@ def _widened(value: Any) -> Any:
     return value
 
 
-def call_in_double(model: torch.nn.Module, values: list[Any], tables: Tables) -> Any:
-    """The result for these values. `model` stays as it is; `tables` see `find_tables`."""
+def call_in_double(model: torch.nn.Module, values: list[Any], tables: Tables, updated: Sequence[str] = ()) -> Any:
+    """The result for these values, with buffers that are `updated`. `model` stays as it is; `tables` see
+    `find_tables`."""
     wide = copy.deepcopy(model).double()
     for (path, name), table in tables.items():
         setattr(wide.get_submodule(path), name, table.clone())
@@ -54,7 +57,8 @@ def call_in_double(model: torch.nn.Module, values: list[Any], tables: Tables) ->
         value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value for value in values
     ]
     with torch.no_grad(), double_precision():
-        return wide(*given)
+        result = wide(*given)
+    return (result, [tensors_of(wide)[name] for name in updated]) if updated else result
 
 
 def find_tables(model: torch.nn.Module, make: Callable[[], torch.nn.Module]) -> Tables:

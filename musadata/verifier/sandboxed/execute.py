@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from musadata.tracing.inputs import parse_literal
 from musadata.verifier.backends.device_records import Fault, Records
 from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.protocol import measure_messages as measures
@@ -32,7 +33,7 @@ from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch, count_move
 from musadata.verifier.sandboxed.integrity_guard import IntegrityGuard
 from musadata.verifier.sandboxed.measure import Stopwatch, Turns, hold_sets, time_candidate
 from musadata.verifier.sandboxed.measured_run import serve_measured
-from musadata.verifier.sandboxed.model_state import construct_seeded, copy_state
+from musadata.verifier.sandboxed.model_state import construct_seeded, copy_state, tensors_of
 from musadata.verifier.sandboxed.plain_values import decode
 from musadata.verifier.sandboxed.state_snapshot import Snapshot, take_snapshot
 
@@ -146,6 +147,10 @@ class _Session:
                 break
         changed = tuple(name for name, leaves, data in run.outputs if _pack(leaves) != data)
         self.facts = replace(self.facts, changed_later=changed)
+        if run.plan.reserved and len(self.facts.calls) == len(run.plan.calls) and _only_reserves(self.facts.calls[0]):
+            self.facts = self.guard.check(self.facts)
+            Path("facts").write_text(json.dumps(encode(self.facts)))
+            self.facts = replace(self.facts, reserved=_call_over_reserved(run))
 
     def _have_judged(self, run: _Run | None, *answers: type) -> object:
         """What the trusted side says to the calls that have been made."""
@@ -202,7 +207,12 @@ def load_candidate(source: str) -> ModuleType:
 def _carry_out(run: _Run, call: messages.Call) -> messages.CallFacts:
     """Make one call of the forward; returns facts and writes the outputs to the file that the call names."""
     if str(call.set) in run.plan.states:
-        run = replace(run, model=_model_of_set(run, call.set))
+        try:
+            run = replace(run, model=_model_of_set(run, call.set))
+        except Exception as error:
+            if not call.may_refuse:
+                raise
+            return messages.CallFacts(error=describe_failure(error))
     with _own_work():
         held = _fill(run, call.set, call.strided)
         values = _arguments(run.plan.sets[call.set].literals, held)
@@ -219,7 +229,7 @@ def _carry_out(run: _Run, call: messages.Call) -> messages.CallFacts:
     try:
         run.backend.begin_call()
         with torch.no_grad(), watch:
-            facts = _run_forward(run, values, leaves)
+            facts = _run_forward(run, values, leaves, run.plan.sets[call.set].updated)
         run.backend.end_call()
         run.synchronize()
     except Exception as error:
@@ -237,10 +247,18 @@ def _carry_out(run: _Run, call: messages.Call) -> messages.CallFacts:
 
 
 def _model_of_set(run: _Run, index: int) -> torch.nn.Module:
-    """A model of its own, with the state that the set is called with: what a model has made of its weights is kept."""
-    model, _ = construct_seeded(lambda: type(run.model)(*decode(run.plan.init)), run.plan.seed)
+    """A model of its own, with the state that the set is called with: what a model has made of its weights is kept.
+
+    Raises:
+        Exception: whatever a program raises that does not take the arguments; ValueError if it has other state.
+    """
+    init = run.plan.sets[index].init
+    arguments = decode(run.plan.init if init is None else init)
+    model, _ = construct_seeded(lambda: type(run.model)(*arguments), run.plan.seed)
     model = model.to(run.backend.DEVICE)
-    copy_state(model, unpack_torch(run.plan.states[str(index)]), set(run.plan.parameters))
+    problems = copy_state(model, unpack_torch(run.plan.states[str(index)]), set(run.plan.parameters))
+    if init is not None and problems:
+        raise ValueError(problems[0])
     return model
 
 
@@ -275,10 +293,15 @@ def _configure(run: _Run, call: messages.Call) -> None:
     run.backend.configure(order=call.order, seed=call.seed, poison=call.poison, null_kernels=call.null_kernels, **modes)
 
 
-def _run_forward(run: _Run, values: list[Any], leaves: list[torch.Tensor]) -> messages.CallFacts:
-    """One forward, and the nesting of its result: a container of the candidate's own class may compute when it is read.
-    Its tensors go into `leaves`."""
+def _run_forward(
+    run: _Run, values: list[Any], leaves: list[torch.Tensor], updated: Sequence[str]
+) -> messages.CallFacts:
+    """One forward, and the nesting of its result, with buffers that are `updated`: a container of the candidate's own
+    class may compute when it is read. Its tensors go into `leaves`."""
     result = run.model(*values)
+    if updated:
+        own = tensors_of(run.model)
+        result = (result, [own[name] for name in updated])
     try:
         structure, found = flatten(result)
     except BadStructure as error:
@@ -337,6 +360,34 @@ def _line_of(variable: str) -> int:
 
 def _with_line(report: Fault) -> Fault:
     return report if report.line or report.kind != "static_state" else replace(report, line=_line_of(report.message))
+
+
+def _only_reserves(call: messages.CallFacts) -> bool:
+    """Whether PyTorch's operators in a call touch no memory: with large tensors they would take all that there is."""
+    names = {name.split(".")[1] for name in call.records.operators if "." in name}
+    packets = [getattr(torch.ops.aten, name, None) for name in names if not name.startswith("empty")]
+    return all(packet is not None and getattr(packet, packet.overloads()[0]).is_view for packet in packets)
+
+
+def _call_over_reserved(run: _Run) -> messages.CallFacts:
+    """The host code at the declared size: what it launches, which does nothing."""
+    watch, facts = DispatchWatch(), messages.CallFacts()
+    run.backend.configure(poison=-1, null_kernels=True)
+    try:
+        values = [
+            parse_literal(spec.literal)
+            if spec.kind == "literal"
+            else torch.empty(spec.shape, dtype=getattr(torch, spec.dtype), device=run.backend.DEVICE)
+            for spec in run.plan.reserved
+        ]
+        run.backend.take_records()
+        with torch.no_grad(), watch:
+            run.model(*values)
+    except Exception as error:
+        facts = replace(facts, error=describe_failure(error))
+    facts = replace(facts, records=_describe_records(run.backend.take_records(), watch))
+    run.backend.configure()
+    return facts
 
 
 def _describe_records(records: Records, watch: DispatchWatch) -> messages.CallRecords:

@@ -5,6 +5,7 @@ No candidate ever runs in this process.
 
 import contextlib
 import copy
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -37,6 +38,7 @@ from musadata.verifier.sandboxed.double_precision import Tables, call_in_double,
 from musadata.verifier.sandboxed.draws import apply_variant
 from musadata.verifier.sandboxed.model_state import construct_seeded, find_lone, randomise, tensors_of, turn
 from musadata.verifier.sandboxed.nonfinite import relax
+from musadata.verifier.sandboxed.other_arguments import vary_arguments
 from musadata.verifier.sandboxed.rounding_noise import measure_typical
 from musadata.verifier.sandboxed.tied_choices import UNSTABLE, depends_on_choice
 
@@ -45,6 +47,7 @@ _OUTLYING = (1e3,)  # outliers: an honest flash attention loses rows for larger 
 _PULLED = 1e-9  # of the output's size: what moves it by more is a choice among equals
 _AGREES = 1e-3  # so near is a reference to the oracle on values that nobody declared
 _MOST_NONFINITE = 0.5
+_REPEATED = 1_048_573
 _VANISHING = 1e-12  # relative to the usual size: below it only rounding is left to compare
 _ROUNDINGS = 64  # by which two results may differ if only the order of additions differs
 _STATES = ((True, True), (True, False), (False, False))  # whether parameters, and buffers, are randomised
@@ -81,9 +84,12 @@ class _Reference:
         initial: digests of its parameters and buffers as they were constructed.
         tables: see `find_tables`.
         remake: another such model, and what `find_lone` finds in it.
+        arguments: of its constructor.
+        rebuild: another model, constructed with other ones.
         text: of the reference.
         domains: by set of shapes, what `find_domain` finds.
         usual: by set of shapes, the oracle's results for the first input set that was run.
+        updated: buffers that count as results, see `PlannedSet`.
     """
 
     specs: tuple[tuple[InputSpec, ...], ...]
@@ -91,9 +97,19 @@ class _Reference:
     initial: dict[str, str]
     tables: Tables
     remake: Callable[[], tuple[torch.nn.Module, list[str]]]
+    arguments: list[Any]
+    rebuild: Callable[[list[Any]], torch.nn.Module]
     text: str
     domains: dict[int, list[InputSpec]] = field(default_factory=dict)
     usual: dict[int, list[torch.Tensor]] = field(default_factory=dict)
+    updated: tuple[str, ...] = ()
+
+    def call(self, given: list[Any]) -> Any:
+        """The result for these values, which it may change."""
+        if not self.updated:
+            return _call(self.model, given)
+        model = copy.deepcopy(self.model)
+        return _call(model, given), [tensors_of(model)[name] for name in self.updated]
 
     def draw(self, plan: InputSet, variant: str) -> list[Any]:
         """The input set's values, changed as the variant says."""
@@ -122,7 +138,7 @@ class _Reference:
 
     def leaves(self, values: list[Any]) -> list[torch.Tensor]:
         """The tensors of the result for copies of these values."""
-        return flatten(_call(self.model, _copies(values)))[1]
+        return flatten(self.call(_copies(values)))[1]
 
     def floats(self, plan: InputSet, variant: str) -> list[torch.Tensor] | None:
         """The float results for a variant; None if the reference fails on it."""
@@ -134,7 +150,7 @@ class _Reference:
     def oracle(self, values: list[Any], leaves: list[torch.Tensor]) -> list[torch.Tensor]:
         """The result in double precision; the reference's own `leaves` if the model does not run in it."""
         try:
-            found = flatten(call_in_double(self.model, _copies(values), self.tables))[1]
+            found = flatten(call_in_double(self.model, _copies(values), self.tables, self.updated))[1]
         except Exception:
             found = []
         fits = len(found) == len(leaves) and all(a.shape == b.shape for a, b in zip(found, leaves, strict=True))
@@ -146,8 +162,11 @@ def _build_stable(source: Any, arguments: Any, request: ReferenceRequest) -> _Re
     constants."""
     failure: Exception | None = None
 
-    def construct() -> tuple[torch.nn.Module, dict[str, str]]:
-        return construct_seeded(lambda: source.Model(*copy.deepcopy(arguments)), request.seed)
+    def construct(given: Any = arguments) -> tuple[torch.nn.Module, dict[str, str]]:
+        return construct_seeded(lambda: source.Model(*copy.deepcopy(given)), request.seed)
+
+    def rebuild(changed: tuple[bool, bool], given: list[Any]) -> torch.nn.Module:
+        return _change_state(lambda: construct(given)[0], request.seed, changed)[0]
 
     for changed in _STATES[2 * request.as_constructed :]:
         model, initial = construct()
@@ -158,6 +177,8 @@ def _build_stable(source: Any, arguments: Any, request: ReferenceRequest) -> _Re
             initial,
             tables,
             partial(_change_state, lambda: construct()[0], request.seed, changed),
+            [] if request.as_constructed else list(arguments),
+            partial(rebuild, changed),
             request.reference,
         )
         _change_state(lambda: model, request.seed, changed)  # noqa: B023 (called at once)
@@ -221,13 +242,12 @@ def _copies(values: list[Any]) -> list[Any]:
 
 def _run_plan(index: int, plan: InputSet, reference: _Reference) -> Iterator[ReferenceSet]:
     """The facts about a planned input set; nothing if it would prove nothing for this reference."""
-    if plan.variant in variants.STATES:
-        model, lone = reference.remake()
-        if lone:
-            turn(model, lone, -1.0 if plan.variant == variants.TURNED else 1.0)
-            for found in _run_extreme(index, plan, replace(reference, model=model)):
-                _write(f"state{index}", tensors_of(model))
-                yield replace(found, own_state=True)
+    if plan.variant in variants.OWN_MODELS:
+        for own, init in _with_own_models(plan, reference):
+            for found in _run_extreme(index, plan, own):
+                _write(f"state{index}", tensors_of(own.model))
+                yield replace(found, own_state=True, init=init, updated=own.updated)
+                index += 1
     elif plan.variant in _USUAL:
         yield _run_set(index, plan, reference)
     elif plan.variant != variants.INFINITE:
@@ -236,15 +256,68 @@ def _run_plan(index: int, plan: InputSet, reference: _Reference) -> Iterator[Ref
         yield _run_set(index, plan, replace(reference, usual={}))
 
 
+def _with_own_models(plan: InputSet, reference: _Reference) -> Iterator[tuple[_Reference, Any]]:
+    """The reference with each model of its own that the input set has, and the arguments that the model is constructed
+    with if these are others."""
+    if plan.variant == variants.UPDATED:
+        called, _ = reference.remake()
+        before = {name: tensor.clone() for name, tensor in tensors_of(called).items()}
+        _call(called, reference.draw(plan, variants.PLAIN))
+        changed = tuple(name for name, tensor in tensors_of(called).items() if not torch.equal(tensor, before[name]))
+        own = replace(reference, model=reference.remake()[0], updated=changed, usual={})
+        yield from [(own, None)] if changed else []
+        return
+    if plan.variant != variants.REBUILT:
+        model, lone = reference.remake()
+        turn(model, lone, -1.0 if plan.variant == variants.TURNED else 1.0)
+        yield from [(replace(reference, model=model), None)] if lone else []
+        return
+    values = reference.draw(plan, variants.PLAIN)
+    plain = reference.leaves(values)
+
+    def matters(arguments: list[Any]) -> bool:
+        try:
+            after = replace(reference, model=reference.rebuild(arguments)).leaves(values)
+        except Exception:  # whatever the reference raises; that is the answer
+            return False
+        same = len(plain) == len(after) and all(map(torch.equal, plain, after))
+        return not same and _is_finite([leaf for leaf in after if leaf.dtype.is_floating_point])
+
+    for arguments in vary_arguments(reference.arguments, matters):
+        model = reference.rebuild(arguments)
+        tables = find_tables(model, partial(reference.rebuild, arguments))
+        yield replace(reference, model=model, tables=tables), plain_values.encode(arguments)
+
+
 def _run_lean(index: int, plan: InputSet, reference: _Reference) -> ReferenceSet:
-    """Once in single and twice in double precision."""
-    _, values, given, result = _run_variant(plan, reference)
-    structure, leaves = flatten(result)
+    """Once in single and twice in double precision, which stays here: it shows what the results may be off by."""
+    values = _draw_repeating(reference.specs[plan.shape], plan.seed)
+    values = apply_variant(reference.specs[plan.shape], values, plan.variant, plan.seed)
+    given = _copies(values)
+    structure, leaves = flatten(_call(reference.model, given))
     if plan.variant != variants.PLAIN and not _is_finite(leaves):
         raise ValueError("not finite")
     oracle, shaken = (reference.oracle(one, leaves) for one in (values, shake(values)))
     tolerances = list(map(measure_wide_tolerance, leaves, oracle, shaken))
-    return _write_set(index, plan, (values, given), (structure, leaves), (oracle, None, tolerances))
+    return _write_set(index, plan, (values, given), (structure, leaves), ([], [], tolerances))
+
+
+def _draw_repeating(specs: Sequence[InputSpec], seed: int) -> list[Any]:
+    """Values of which large tensors are made of copies of a part, whose length is a prime number: less work than to
+    draw them all."""
+    repeats = [
+        spec.kind in ("normal", "uniform", "integers", "choice", "bool")
+        and not (spec.literal and spec.kind != "choice")
+        and math.prod(spec.shape) > _REPEATED
+        for spec in specs
+    ]
+    drawn = draw([replace(s, shape=(_REPEATED,)) if of else s for s, of in zip(specs, repeats, strict=True)], seed)
+    return [
+        value.repeat(-(-math.prod(spec.shape) // _REPEATED))[: math.prod(spec.shape)].reshape(spec.shape)
+        if of
+        else value
+        for spec, value, of in zip(specs, drawn, repeats, strict=True)
+    ]
 
 
 def _run_set(index: int, plan: InputSet, reference: _Reference, extreme: bool = False) -> ReferenceSet:
@@ -306,12 +379,11 @@ def _write_set(
     plan: InputSet,
     inputs: tuple[list[Any], list[Any]],
     result: tuple[Any, list[torch.Tensor]],
-    made: tuple[list[torch.Tensor], list[torch.Tensor] | None, list[Tolerance]],
+    made: tuple[list[torch.Tensor], list[torch.Tensor], list[Tolerance]],
 ) -> ReferenceSet:
     """Write the files of an input set. `inputs`: the values, and the copies that the reference was given; `made`: the
-    oracle, the conditions, none for zeros, and the tolerances."""
+    oracle and the conditions, neither for those of the results and zeros, and the tolerances."""
     (values, given), (structure, leaves), (oracle, conditions, tolerances) = inputs, result, made
-    conditions = conditions or [torch.zeros(leaf.shape) for leaf in leaves]
     _write(f"inputs{index}", {str(i): value for i, value in enumerate(values) if isinstance(value, torch.Tensor)})
     for name, tensors in (("expected", leaves), ("oracle", oracle), ("condition", conditions)):
         _write(f"{name}{index}", {str(i): tensor for i, tensor in enumerate(tensors)})
@@ -332,7 +404,7 @@ def _run_extreme(index: int, plan: InputSet, reference: _Reference) -> list[Refe
     plain = reference.draw(plan, variants.PLAIN)
     for variant in _alternatives(plan, reference):
         values = reference.draw(plan, variant)
-        if plan.variant not in variants.STATES and all(map(_equals, values, plain)):
+        if plan.variant not in variants.OWN_MODELS and all(map(_equals, values, plain)):
             continue
         floats = reference.floats(plan, variant)
         if floats is None or not (_is_finite(floats) or variant in variants.PERTURBED):
@@ -418,7 +490,7 @@ def _run_variant(plan: InputSet, reference: _Reference) -> tuple[str, list[Any],
         values = reference.draw(plan, variant)
         given = _copies(values)
         try:
-            result = _call(reference.model, given)
+            result = reference.call(given)
         except Exception:
             if variant == variants.PLAIN:
                 raise

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from musadata.errors import Cancelled, Outage
-from musadata.records import ConditionFact, ErrorClass, Finding
+from musadata.records import ConditionFact, ErrorClass, Finding, InputSpec
 from musadata.sandbox import Conversation, Limits
 from musadata.verifier.backends.protocol import Backend
 from musadata.verifier.protocol.entry_points import RUN_CANDIDATE
@@ -17,6 +17,7 @@ from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.native.called_functions import named_in
 from musadata.verifier.trusted.baseline_pool import BaselinePool
 from musadata.verifier.trusted.candidate_session import CandidateSession, Compilations
+from musadata.verifier.trusted.declared_run import EMULATED
 from musadata.verifier.trusted.device_lock import DeviceLock, released
 from musadata.verifier.trusted.emulator_crosscheck import is_small
 from musadata.verifier.trusted.expectation import Expectation
@@ -128,6 +129,7 @@ def _execute(opened: Resources, exercise: Exercise, program: Program) -> Judgeme
             opened.config, compilations, expected, seed, lock, seat, timing, opened.contexts, check
         )
         session.has_measure = lambda: measure is not None and measure.result() is not None
+        session.reserved = _reserved(opened, exercise)
         with released(lock, seat):
             try:
                 outcome = opened.candidates.call(
@@ -140,6 +142,12 @@ def _execute(opened: Resources, exercise: Exercise, program: Program) -> Judgeme
             finally:
                 session.end()
         return session.conclude(outcome)
+
+
+def _reserved(opened: Resources, exercise: Exercise) -> tuple[InputSpec, ...]:
+    """The inputs of the declared size for the host code alone, where a candidate can be called with them."""
+    large = exercise.measure() if opened.backend.name == EMULATED and opened.baselines is None else None
+    return large.specs if large and large.reference == exercise.reference else ()
 
 
 def _start_crosscheck(

@@ -1,5 +1,5 @@
-"""A candidate at the size that its task declares, in the emulator: its host code, some blocks of its launch, and all of
-them where that is little enough work.
+"""A candidate at the size that its task declares, in the emulator: all of its launches where that is little work, or
+else some blocks of each.
 
 It has been right at smaller sizes. What is refused there is certain: a launch that no device accepts, an exception, and
 wrong values. Where only some blocks run, these are the ones that a block has written from inputs alone; what the others
@@ -9,126 +9,211 @@ write is not seen.
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from musadata.records import Finding, InputSpec
 from musadata.sandbox import Limits
-from musadata.verifier.protocol.entry_points import RUN_CANDIDATE
-from musadata.verifier.protocol.message_encoding import serve_candidate
-from musadata.verifier.protocol.messages import Call, ContextMade, Proceed, RequestContext, RequestDevice, RequestPlan
+from musadata.verifier.protocol.messages import Call, CallFacts
 from musadata.verifier.protocol.tensors import Array
-from musadata.verifier.protocol.variants import BELOW, DECLARED, ORDERED_ACROSS, PLAIN, InputSet
+from musadata.verifier.protocol.tolerance import Tolerance
+from musadata.verifier.protocol.variants import BELOW, OFFSET, ORDERED_ACROSS, PLAIN, InputSet
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.native.called_functions import named_in
 from musadata.verifier.trusted.candidate_report import Report, Result, read_facts, read_report
-from musadata.verifier.trusted.candidate_session import Compilations, describe_plan
+from musadata.verifier.trusted.candidate_session import Compilations, describe_plan, run_untimed
 from musadata.verifier.trusted.compare import compare_result
 from musadata.verifier.trusted.expectation import BadReference, Expectation, ExpectedSet
-from musadata.verifier.trusted.judge import describe_exception, refused_launches
+from musadata.verifier.trusted.judge import at_declared, describe_exception, refused_launches
 from musadata.verifier.trusted.plan import derive_seed
 from musadata.verifier.trusted.verifier_resources import Resources
 
-_BACKEND = "emulated"
-_MOST_ELEMENTS = 1 << 24  # of all inputs
-MOST_IN_FULL = 1 << 22
-_REFERENCE_SECONDS, _SECONDS, _SECONDS_IN_FULL = 5.0, 5.0, 8.0
+EMULATED = "emulated"
+_MOST_ELEMENTS = 1 << 24  # of all inputs, where only some blocks run
+_MOST_WHOLE, _MOST_WORK = 1 << 26, 1 << 29  # elements, and work as `tasks.sizing` counts it, where all do
+_FEW_ELEMENTS = 1 << 22  # run as a whole whatever the work
+_SECONDS, _SECONDS_WHOLE = 5.0, 12.0
+_FILE_MB = 1200
 _POISONS = (0xFF, 0x7B, 0xC2)  # NaN, large and small: what depends on memory that no block has written differs
-_CALLS = (
+_SAMPLED = (
     *(Call(0, f"sampled{poison}", poison=poison, sampled=True, may_refuse=True) for poison in _POISONS),
     Call(0, "untouched", poison=_POISONS[0], null_kernels=True),
 )
-_IN_FULL = (Call(0, "whole"), Call(1, "extreme"))  # one more set has its extremes last, or is mostly one integer
+_FEWEST = 2  # that tell what a block has written from what it has not; there may be no time for more
+_WHOLE = (Call(0, "whole"), Call(1, "extreme", order="reverse"), Call(2, "raised"))
 _GROSS = 8.0  # times what is allowed elsewhere: sums of many values differ by more than those of few
 _FEW_INTEGERS = 0.01  # of an output may differ where real values nearly tie
+_PART = 1 << 22  # elements that are compared at a time
 _SHARING = re.compile(r"atomic|grid_group|this_grid|__threadfence|volatile|cooperative")  # blocks that need others
 _NO_FAULT = ("memory", "not emulated")
 
 
-def judge_declared(
-    opened: Resources, reference: str, specs: Sequence[InputSpec], source: str, ported: str
-) -> list[Finding]:
-    """What is certainly wrong with a candidate at the declared size; nothing also where that is too much to be run."""
-    backend = opened.backend
-    elements = sum(math.prod(spec.shape) for spec in specs)
-    if backend.name != _BACKEND or elements > _MOST_ELEMENTS:
-        return []
-    seed = derive_seed(opened.config, reference, "state")
-    in_full = elements <= MOST_IN_FULL
-    extreme = BELOW if any(spec.kind in ("normal", "uniform") for spec in specs) else ORDERED_ACROSS
+@dataclass(frozen=True)
+class DeclaredRun:
+    """What is certainly wrong with a candidate at the declared size, and whether all of its launches have run there."""
+
+    findings: tuple[Finding, ...] = ()
+    is_whole: bool = False
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A reference at its declared size. `work`: of one call, as `tasks.sizing` counts it."""
+
+    reference: str
+    specs: tuple[InputSpec, ...]
+    work: int
+
+    @property
+    def elements(self) -> int:
+        """Of all inputs."""
+        return sum(math.prod(spec.shape) for spec in self.specs)
+
+    @property
+    def is_little(self) -> bool:
+        """Whether all launches may be run."""
+        return self.elements <= _FEW_ELEMENTS or (self.elements <= _MOST_WHOLE and self.work <= _MOST_WORK)
+
+
+def judge_declared(opened: Resources, declared: Declared, source: str, ported: str) -> DeclaredRun:
+    """Run a candidate as a whole if that is little work, or else some of its blocks; nothing is found where that is too
+    much, too."""
+    if opened.backend.name != EMULATED:
+        return DeclaredRun()
+    found, is_whole = list[Finding](), False
+    if declared.is_little:
+        expectation = _expect(opened, declared, is_few=declared.elements <= _FEW_ELEMENTS)
+        if expectation:
+            report = _run(opened, declared, expectation, _WHOLE[: len(expectation.sets)], source, ported)
+            found, is_whole = _find_in_whole(report, expectation)
+    if not is_whole and declared.elements <= _MOST_ELEMENTS:
+        expectation = _expect(opened, declared, is_few=False)
+        if expectation:
+            report = _run(opened, declared, expectation, _SAMPLED, source, ported)
+            found = _find_in_sample(report, expectation, source)
+    return DeclaredRun(tuple(map(at_declared, found)), is_whole)
+
+
+def _expect(opened: Resources, declared: Declared, is_few: bool) -> Expectation | None:
+    is_real = any(spec.kind in ("normal", "uniform") for spec in declared.specs)
+    further = (
+        (BELOW, OFFSET) if is_real else (ORDERED_ACROSS,)
+    )  # extremes are last, or all is on one side or one integer
     drawn = [
-        InputSet(0, variant, derive_seed(opened.config, reference, "declared"))
-        for variant in (PLAIN, extreme)[: 1 + in_full]
+        InputSet(0, variant, derive_seed(opened.config, declared.reference, "declared"))
+        for variant in (PLAIN, *(further if is_few else ()))
     ]
+    seed = derive_seed(opened.config, declared.reference, "state")
     try:
-        expectation = opened.references.expect(reference, [specs], drawn, seed, _REFERENCE_SECONDS, lean=True)
+        return opened.references.expect(declared.reference, [declared.specs], drawn, seed, lean=True)
     except BadReference:
+        return None
+
+
+def _run(
+    opened: Resources, declared: Declared, expectation: Expectation, calls: Sequence[Call], source: str, ported: str
+) -> Report:
+    compilations = Compilations(opened.backend, named_in(source))
+    seed = derive_seed(opened.config, declared.reference, "state")
+    seconds = _SECONDS_WHOLE if calls[0].name == _WHOLE[0].name else _SECONDS
+    limits = Limits(seconds=seconds, memory_mb=opened.config.memory_mb, file_mb=_FILE_MB)
+    plan = partial(describe_plan, expectation, calls, seed)
+    outcome = run_untimed(opened.candidates, compilations, ported, plan, limits)
+    return read_report(read_facts(outcome), outcome.files, calls)
+
+
+def _find_in_whole(report: Report, expectation: Expectation) -> tuple[list[Finding], bool]:
+    """What is wrong, and whether all has run."""
+    for call in _WHOLE[: len(expectation.sets)]:
+        made, result = report.calls.get(call.name), report.results.get(call.name)
+        if made is None:
+            return [], False
+        if made.records.refused:
+            return refused_launches(made.records), True
+        if result is None:
+            found = _find_in_failure(report, made, certain=True)
+            return found, bool(found)
+        wrong = _grossly_wrong(expectation.sets[call.set], result)
+        if wrong:
+            return wrong, True
+    return [], True
+
+
+def _find_in_failure(report: Report, made: CallFacts, certain: bool) -> list[Finding]:
+    """What is said of a call that has failed. Unless it is `certain`, it may have read what blocks were to write that
+    were left out."""
+    faults = report.kernel_faults()
+    if faults:
+        return [rules.device_rule(kind).worded(text, line) for kind, text, line, _ in faults] if certain else []
+    if made.error is None or any(sign in made.error.message for sign in _NO_FAULT):
         return []
-    calls = _CALLS + _IN_FULL[: len(expectation.sets) * in_full]  # on some variants a reference gives nothing
-    compilations = Compilations(backend, named_in(source))
-
-    def serve(question: object) -> object:
-        if isinstance(question, RequestPlan):
-            return describe_plan(expectation, calls, seed)
-        waits = isinstance(question, (RequestContext, ContextMade, RequestDevice))
-        return Proceed() if waits else compilations.serve(question)
-
-    limits = Limits(seconds=_SECONDS_IN_FULL if in_full else _SECONDS, memory_mb=opened.config.memory_mb)
-    outcome = opened.candidates.call(RUN_CANDIDATE, ported, backend.child, limits=limits, serve=serve_candidate(serve))
-    report = read_report(read_facts(outcome), outcome.files, calls)
-    return [
-        replace(finding, message=f"At the declared size: {finding.message}", condition=DECLARED)
-        for finding in _find(report, expectation, source)
-    ]
+    certain |= not made.records.to_host and not made.records.launches
+    return [describe_exception(made.error)] if certain else []
 
 
-def _find(report: Report, expectation: Expectation, source: str) -> list[Finding]:
-    first = report.calls.get(_CALLS[0].name)
+def _find_in_sample(report: Report, expectation: Expectation, source: str) -> list[Finding]:
+    first = report.calls.get(_SAMPLED[0].name)
     if first is None:
         return []
     if first.records.refused:
-        return refused_launches(report, {})
-    for call in _IN_FULL[: len(expectation.sets)]:
-        result = report.results.get(call.name)
-        wrong = _grossly_wrong(expectation.sets[call.set], result) if result else []
-        if wrong:
-            return wrong
+        return refused_launches(first.records)
     alone = first.records.launches == 1 and not _SHARING.search(source)
-    faults = report.kernel_faults()
-    if faults:
-        return [rules.device_rule(kind).worded(text, line) for kind, text, line, _ in faults] if alone else []
-    if first.error:
-        is_fault = not first.records.to_host and not any(sign in first.error.message for sign in _NO_FAULT)
-        return [describe_exception(first.error)] if is_fault and not first.records.launches else []
-    results = [report.results.get(call.name) for call in _CALLS]
-    if not alone or any(result is None for result in results[: len(_POISONS)]):
+    if report.kernel_faults() or first.error:
+        return _find_in_failure(report, first, alone and not first.error)
+    results = [report.results[call.name] for call in _SAMPLED if call.name in report.results]
+    if not alone or len(results) < _FEWEST:
         return []
     wanted = expectation.sets[0]
-    sampled = [result.arrays for result in results if result is not None]
-    if any([array.shape for array in arrays] != [one.shape for one in wanted.expected] for arrays in sampled):
-        return list(compare_result(wanted, Result(results[0].structure, sampled[0]))) if results[0] else []
+    if any([array.shape for array in one.arrays] != [array.shape for array in wanted.expected] for one in results):
+        return list(compare_result(wanted, results[0]))
+    sampled, untouched = ([one.arrays for one in some] for some in (results[: len(_POISONS)], results[len(_POISONS) :]))
     seen = tuple(
-        _only_seen([arrays[at] for arrays in sampled[: len(_POISONS)]], sampled[len(_POISONS) :], at, want)
-        for at, want in enumerate(wanted.expected)
+        _only_seen([arrays[at] for arrays in sampled], untouched, at, want) for at, want in enumerate(wanted.expected)
     )
     return list(compare_result(wanted, Result(wanted.structure, seen)))
 
 
 def _grossly_wrong(wanted: ExpectedSet, result: Result) -> list[Finding]:
-    """What is wrong with a whole result beyond what many roundings make of it."""
-    tolerances = tuple(
-        replace(one, relative=_GROSS * one.relative, slack=_GROSS * one.slack, typical=0.0) for one in wanted.tolerances
-    )
-    arrays = tuple(
-        want if got.shape == want.shape and want.values.dtype.kind not in "fc" and _nearly_equal(got, want) else got
-        for got, want in zip(result.arrays, wanted.expected, strict=False)
-    )
-    return list(compare_result(replace(wanted, tolerances=tolerances), Result(result.structure, arrays)))
+    """What is wrong with a whole result beyond what many roundings make of it: in the first part of an output where
+    anything is."""
+    if result.structure != wanted.structure or [one.shape for one in result.arrays] != [
+        one.shape for one in wanted.expected
+    ]:
+        return list(compare_result(wanted, result))
+    for got, want, oracle, condition, tolerance in zip(
+        result.arrays, wanted.expected, wanted.oracle, wanted.conditions, wanted.tolerances, strict=True
+    ):
+        if want.values.dtype.kind not in "fc" and np.mean(got.values != want.values) < _FEW_INTEGERS:
+            continue
+        loose = replace(tolerance, relative=_GROSS * tolerance.relative, slack=_GROSS * tolerance.slack, typical=0.0)
+        for start in range(0, want.values.size, _PART):
+            cut = [_cut(array, start) for array in (got, want, oracle)]
+            if got.dtype == want.dtype and _is_near(cut[0].values, cut[1].values, loose):
+                continue
+            part = replace(wanted, expected=(cut[1],), oracle=(cut[2],), conditions=(condition,), tolerances=(loose,))
+            wrong = compare_result(part, Result(wanted.structure, (cut[0],)))
+            if wrong:
+                place = f"From flat index {start} on: " if want.values.size > _PART else ""
+                return [replace(one, message=f"{place}{one.message}") for one in wrong]
+    return []
 
 
-def _nearly_equal(got: Array, want: Array) -> bool:
-    return bool(np.mean(got.values != want.values) < _FEW_INTEGERS)
+def _cut(array: Array, start: int) -> Array:
+    """The part of a large array that begins at a flat index; the whole of a small one."""
+    if array.values.size <= _PART:
+        return array
+    values = array.values.reshape(-1)[start : start + _PART]
+    return replace(array, shape=values.shape, values=values)
+
+
+def _is_near(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> bool:
+    """Whether `compare_result` surely finds nothing, at little cost."""
+    if want.dtype.kind not in "fc":
+        return False
+    with np.errstate(all="ignore"):
+        return bool((np.abs(got - want) <= tolerance.relative * np.abs(want) + tolerance.slack).all())
 
 
 def _only_seen(samples: list[Array], untouched: list[tuple[Array, ...]], at: int, want: Array) -> Array:

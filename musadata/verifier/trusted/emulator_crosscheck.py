@@ -21,14 +21,12 @@ from musadata.verifier.backends.emulated.emulated_backend import open_emulated
 from musadata.verifier.compilation.built import Built, Compile
 from musadata.verifier.compilation.shared_compile import SharedCompile
 from musadata.verifier.compilation.sources import CandidateSources
-from musadata.verifier.protocol.entry_points import RUN_CANDIDATE
-from musadata.verifier.protocol.message_encoding import serve_candidate
-from musadata.verifier.protocol.messages import Call, ContextMade, Proceed, RequestContext, RequestDevice, RequestPlan
+from musadata.verifier.protocol.messages import Call, Plan
 from musadata.verifier.protocol.variants import PLAIN
 from musadata.verifier.rules.catalogue import RULES
 from musadata.verifier.rules.native.called_functions import named_in
 from musadata.verifier.trusted.candidate_report import read_facts, read_report
-from musadata.verifier.trusted.candidate_session import Compilations, describe_plan
+from musadata.verifier.trusted.candidate_session import Compilations, describe_plan, run_untimed
 from musadata.verifier.trusted.expectation import BadReference, Expectation
 from musadata.verifier.trusted.judge import judge
 from musadata.verifier.trusted.plan import plan_once
@@ -99,20 +97,11 @@ class EmulatorCrosscheck:
     def _run(self, source: str, small: "set[int]", expected: "Future[Expectation]", seed: int) -> tuple[Finding, ...]:
         compilations = Compilations(self._backend, named_in(source))
 
-        def serve(question: object) -> object:
-            if isinstance(question, RequestPlan):
-                excerpt = _excerpt(expected.result(), small)
-                return describe_plan(excerpt, self._plan(excerpt), seed)
-            wants_device = isinstance(question, (RequestContext, ContextMade, RequestDevice))
-            return Proceed() if wants_device else compilations.serve(question)
+        def plan() -> Plan:
+            excerpt = _excerpt(expected.result(), small)
+            return describe_plan(excerpt, self._plan(excerpt), seed)
 
-        outcome = self._sandbox.call(
-            RUN_CANDIDATE,
-            source,
-            self._backend.child,
-            limits=_LIMITS,
-            serve=serve_candidate(serve),
-        )
+        outcome = run_untimed(self._sandbox, compilations, source, plan, _LIMITS)
         facts = read_facts(outcome)
         if compilations.judge(not outcome.ok or facts.error is not None):
             return ()

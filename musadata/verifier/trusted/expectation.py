@@ -8,6 +8,8 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from musadata.records import InputSpec
 from musadata.sandbox import Limits, Outcome, Sandbox
 from musadata.verifier.protocol.entry_points import RUN_REFERENCE
@@ -17,7 +19,8 @@ from musadata.verifier.protocol.tensors import Array, BadTensors, unpack
 from musadata.verifier.protocol.tolerance import Tolerance
 from musadata.verifier.protocol.variants import INFINITE, InputSet
 
-_CACHED_BYTES = 96 << 20
+_CACHED_BYTES = 96 << 20  # and one expectation of more than that: its candidates come one after the other
+_NO_CONDITION = Array("float32", (), np.zeros((), np.float32), b"")
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class ExpectedSet:
     tolerances: tuple[Tolerance, ...]
     handed_on: tuple[int, ...] = ()  # outputs that are an input, or a view of one
     state: bytes = b""  # of a model of its own; empty for that of the expectation
+    init: Json = None  # see `PlannedSet`, and so for `updated`
+    updated: tuple[str, ...] = ()
 
     @property
     def discriminating(self) -> bool:
@@ -123,8 +128,13 @@ class ReferenceRunner:
         with self._lock:
             self._cache[key] = expectation
             self._turns.pop(key, None)
-            while len(self._cache) > 1 and sum(map(_size, self._cache.values())) > _CACHED_BYTES:
-                self._cache.popitem(last=False)
+            sizes = {key: _size(one) for key, one in self._cache.items()}
+            large = [key for key, size in sizes.items() if size > _CACHED_BYTES]
+            for one in large[:-1]:
+                del self._cache[one]
+            small = [key for key in self._cache if key not in large]
+            while len(small) > 1 and sum(sizes[one] for one in small) > _CACHED_BYTES:
+                del self._cache[small.pop(0)]
 
 
 def _size(expectation: Expectation) -> int:
@@ -144,6 +154,7 @@ def _read_expectation(outcome: Outcome) -> Expectation:
 def _read_set(index: int, item: ReferenceSet, files: dict[str, bytes]) -> ExpectedSet:
     expected, oracle, conditions = (unpack(files[f"{name}{index}"]) for name in ("expected", "oracle", "condition"))
     order = sorted(expected, key=int)
+    oracle, conditions = oracle or expected, conditions or dict.fromkeys(order, _NO_CONDITION)
     return ExpectedSet(
         plan=item.plan,
         literals=item.literals,
@@ -155,4 +166,6 @@ def _read_set(index: int, item: ReferenceSet, files: dict[str, bytes]) -> Expect
         conditions=tuple(conditions[name] for name in order),
         tolerances=item.tolerances,
         state=files[f"state{index}"] if item.own_state else b"",
+        init=item.init,
+        updated=item.updated,
     )

@@ -7,7 +7,7 @@ import numpy as np
 
 from musadata.records import ConditionFact, ErrorClass, Facts, Finding, Timing, VerifyStage
 from musadata.sandbox import Outcome
-from musadata.verifier.protocol.messages import Call, ErrorFacts, Json
+from musadata.verifier.protocol.messages import Call, CallRecords, ErrorFacts, Json
 from musadata.verifier.protocol.variants import DECLARED, INFINITE, PLAIN, STRIDED, condition_of
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.trusted.candidate_report import Report
@@ -118,6 +118,8 @@ def judge(
         *check_runtime_legality(report, calls, expectation),
         *_check_start(report, expectation),
     ]
+    if not report.facts.reserved.records.to_host:  # what it read there means nothing
+        found += map(at_declared, refused_launches(report.facts.reserved.records))
     finite = [item for item in expectation.sets if item.plan.variant != INFINITE]
     if finite and not any(item.discriminating for item in finite) and not _is_constant(expectation.sets):
         found.append(rules.TASK_NOT_DISCRIMINATING.finding())
@@ -180,7 +182,12 @@ def _judge_end(outcome: Outcome, report: Report, calls: Sequence[Call], conditio
     ]
     findings += [rules.DEVICE_FAULT.worded(line) for line in report.faults if not findings]
     if not findings:
-        findings = refused_launches(report, where)
+        findings = [
+            replace(finding, condition=where.get(name, ""))
+            for name, item in report.calls.items()
+            if report.must_succeed(name)
+            for finding in refused_launches(item.records)
+        ][:2]
     if not findings:
         failed = ((name, item.error) for name, item in report.calls.items() if report.must_succeed(name))
         raised = {where.get(name, ""): error for name, error in failed if error}
@@ -218,16 +225,19 @@ _CUDA_ERRORS = {
 }
 
 
-def refused_launches(report: Report, where: Mapping[str, str]) -> list[Finding]:
-    """Launches that CUDA would not accept; a candidate that asks for no error code does not notice."""
+def refused_launches(records: CallRecords) -> list[Finding]:
+    """Launches of a call that CUDA would not accept; a candidate that asks for no error code does not notice."""
     found = []
-    for name, item in report.calls.items():
-        for launch in item.records.refused if report.must_succeed(name) else ():
-            why = _CUDA_ERRORS.get(launch.error, "refused")
-            sizes = [str(size)[:40] for size in (list(launch.grid), list(launch.block), launch.shared_bytes)]
-            finding = rules.DEVICE_LAUNCH.finding(launch.name[:200], why, *sizes)
-            found.append(replace(finding, condition=where.get(name, "")))
+    for launch in records.refused:
+        why = _CUDA_ERRORS.get(launch.error, "refused")
+        sizes = [str(size)[:40] for size in (list(launch.grid), list(launch.block), launch.shared_bytes)]
+        found.append(rules.DEVICE_LAUNCH.finding(launch.name[:200], why, *sizes))
     return list(dict.fromkeys(found))[:2]
+
+
+def at_declared(finding: Finding) -> Finding:
+    """A finding at the size that a task declares, where the proof sets are smaller."""
+    return replace(finding, message=f"At the declared size: {finding.message}", condition=DECLARED)
 
 
 def _judge_results(

@@ -89,11 +89,14 @@ def test_sizes_that_are_odd_stay_odd_and_their_product_leaves_a_tail():
 
 def test_a_size_that_is_asked_for_stays_and_the_others_pay_for_it():
     text = reference("return F.relu(x)", inputs="torch.rand(8192, 4096)")
-    for form in resize_reference(text, [[4096, 2048]])["forms"]:
+    for form in resize_reference(text, [[4096, 2048]], 1 << 21)["forms"]:
         rows, columns = form["inputs"][0]["shape"]
         assert columns == 2048 and rows < 512
         assert [4096, 2048] in [one[2:] for one in form["shrunk"]]
-    assert resize_reference(reference("return x @ x", inputs="torch.rand(4096, 4096)"), [[4096, 2048]])["forms"] == []
+    assert (
+        resize_reference(reference("return x @ x", inputs="torch.rand(4096, 4096)"), [[4096, 2048]], 1 << 21)["forms"]
+        == []
+    )
 
 
 def test_what_constructor_and_inputs_share_stays_equal_though_they_spell_it_out_apart():
@@ -108,6 +111,7 @@ def test_a_small_reference_stays_as_it_is():
         "forms": [{"reference": text, "inputs": read_reference(text)["forms"][0]["inputs"], "shrunk": []}],
         "measure": [],
         "reason": "",
+        "work": 264,
     }
 
 
@@ -280,3 +284,17 @@ def test_rows_that_hold_an_index_beside_real_numbers_are_drawn_whole():
     assert eval(text, {"torch": torch}).shape == (9, 3)
     free = BOXES.replace("x[boxes[:, 0].long()].sum(1)", "x.sum()")
     assert read_reference(free)["forms"][0]["inputs"][1]["kind"] != "rows"
+
+
+def test_one_of_several_sizes_of_one_value_can_stay():
+    text = reference("return x.sum(1)", inputs="torch.rand(4096, 4096)")
+    assert resize_reference(text, [[4096, 4096]], 1 << 21)["forms"] == []
+    for number in (0, 1):
+        (form, *_) = resize_reference(text, [[4096, 4096, number]], 1 << 21)["forms"][-1:]
+        shape = form["inputs"][0]["shape"]
+        assert shape[number] == 4096 > 8 * shape[1 - number]
+
+
+def test_large_inputs_are_shrunk_by_running_where_operators_depend_on_values():
+    found = read_reference(reference("return torch.bincount(x)", inputs="torch.randint(0, 9, (20000000,))"))
+    assert found["forms"][0]["inputs"][0]["shape"][0] < 20000 and found["measure"][0]["shape"] == [20000000]

@@ -70,6 +70,7 @@ MESSAGES = [
         b"state",
         {"0": b"x"},
         {"0": b"another state"},
+        (InputSpec("x", "normal", "float32", (4096, 5)),),
     ),
     PrepareReference("class Model: ...", 1, [], (None,), b"", {"0": b"a", "1": b"b"}, True, 5),
     ReferenceRequest("text", ((InputSpec("x", "normal", "float32", (4, 5)),),), (InputSet(0, "plain", 7),), 3),

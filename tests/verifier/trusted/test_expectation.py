@@ -19,8 +19,10 @@ from musadata.verifier.protocol.variants import (
     OUTLIERS,
     PLAIN,
     RAISED,
+    REBUILT,
     SCALED,
     TIES,
+    UPDATED,
     InputSet,
 )
 from musadata.verifier.sandboxed.draws import apply_variant
@@ -191,3 +193,31 @@ def test_a_set_on_which_the_reference_fails_is_left_out_unless_it_declares_it(tm
     assert plans("x.view(4, 50) * 2") == [(0, PLAIN), (0, SCALED)]
     with pytest.raises(RuntimeError):
         plans("x.view(4, 90) * 2")
+
+
+def with_constructor(text, body, arguments="[]"):
+    return text.replace("    def forward", f"    def __init__(self, size=1):\n{body}\n    def forward").replace(
+        "get_init_inputs():\n    return []", f"get_init_inputs():\n    return {arguments}"
+    )
+
+
+def facts_of(text, variant):
+    request = ReferenceRequest(text, ((X,),), (InputSet(0, PLAIN, 1), InputSet(0, variant, 2)), 3)
+    return decode(run_reference(encode(request)), ReferenceFacts).sets[1:]
+
+
+def test_a_model_is_constructed_with_other_arguments_where_these_matter(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    body = "        super().__init__()\n        self.size = size\n"
+    (found,) = facts_of(with_constructor(reference("x.roll(self.size, 1)"), body, "[2]"), REBUILT)
+    assert found.init == [3] and found.own_state
+    assert facts_of(with_constructor(reference("x * 2"), body, "[2]"), REBUILT) == ()
+
+
+def test_buffers_that_a_call_changes_are_results_as_well(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    body = "        super().__init__()\n        self.norm = torch.nn.BatchNorm1d(50)\n"
+    (found,) = facts_of(with_constructor(reference("self.norm(x)"), body), UPDATED)
+    assert found.updated == ("norm.running_mean", "norm.running_var", "norm.num_batches_tracked")
+    assert len(found.tolerances) == 4
+    assert facts_of(with_constructor(reference("self.norm.eval()(x)"), body), UPDATED) == ()
