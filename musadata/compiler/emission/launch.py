@@ -1,5 +1,6 @@
 """What an emitted kernel is: its function, and how the host launches it."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -41,6 +42,9 @@ class NumberName(str):
     """The name of a floating-point number that the host passes; other names are those of sizes."""
 
 
+_TAKES_INTEGERS = re.compile(r"__forceinline__ [^{]*\bint\b")
+
+
 @dataclass(frozen=True)
 class EmittedKernel:
     """CUDA C++ of one kernel.
@@ -80,8 +84,9 @@ class EmittedKernel:
         return "\n".join(map(printed, (*self.helpers, self.function)))
 
     def with_wide_indices(self) -> "EmittedKernel":
-        """The same, with integers of 64 bits for positions."""
-        return replace(self, helpers=widened(self.helpers), function=widened(self.function), wide=True)
+        """The same, with integers of 64 bits for positions. Helpers that take none stay as other kernels have them."""
+        helpers = tuple(widened(one) if _TAKES_INTEGERS.search(printed(one)) else one for one in self.helpers)
+        return replace(self, helpers=helpers, function=widened(self.function), wide=True)
 
 
 def printed(part: str | Function | Routine) -> str:

@@ -76,7 +76,7 @@ _READINGS: tuple[tuple[str, Reading], ...] = (
     ),
     (
         r"Everything from flat index (\d+) on is wrong",
-        lambda found, _: f"the first {found[1]} elements are right, and all that follow are wrong",
+        lambda found, _: f"what lies before flat index {found[1]} is right, and all that follows is wrong",
     ),
     (r"All of these are NaN", lambda found, _: "what is wrong is NaN"),
     (

@@ -35,7 +35,7 @@ def explain_repair(feedback: str, fixed: FaultKind | None, before: Candidate, af
     """Why the last answer, `before`, failed, and what is different in `after`; `gain` says what another program has for
     it."""
     reported = _reported(feedback)
-    if fixed is None:
+    if fixed is None or (fixed.compiles and "does not compile" in feedback):
         return f"{reported} I cannot place that in the kernels, so I write them in another way: {after.schedule}."
     is_mended = before.plan == after.plan
     cause = _cause(fixed, before, after) if is_mended else fixed.cause

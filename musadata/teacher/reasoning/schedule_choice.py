@@ -31,7 +31,7 @@ def expected_seconds(candidate: Candidate, sizes: Mapping[str, int], device: Dev
 
 def write_choice(analysis: TaskAnalysis, *, defended: bool = False) -> str:
     """The paragraph about the kernel that takes longest; empty where its schedules do not differ, and if it is to be
-    `defended` where another one is expected to be faster."""
+    `defended` where none is expected to be slower, or another one is expected to be faster."""
     costs = [(facts, cost) for facts in analysis.facts if (cost := cost_of(facts.way.emitted, facts.sizes, H100))]
     if not costs:
         return ""
@@ -40,18 +40,15 @@ def write_choice(analysis: TaskAnalysis, *, defended: bool = False) -> str:
     if len(ways) < 2:
         return ""
     best = min(ways, key=lambda cost: cost.rank)
+    slower = [cost for cost in ways if cost.seconds >= best.seconds * _EQUAL]
+    if defended and (taken in slower or not slower):
+        return ""
     share = taken.seconds / sum(cost.seconds for _, cost in costs)
     opening = _opening(analysis, facts, taken, "" if share > 0.95 else f", {share:.0%} of all that is expected")
-    slower = [cost for cost in ways if cost.seconds >= best.seconds * _EQUAL]
-    alike = [name_of(cost.emitted) for cost in ways if cost not in (*slower, taken)]
-    verdict = say("choice_alike", ways=join(alike)) if alike and taken not in slower else ""
-    if taken in slower:
-        if defended:
-            return ""
-        verdict = say("choice_other", best=name_of(best.emitted), times=_times(taken, best))
+    compared = {id(cost): _reason(cost, best) if cost in slower else "as long" for cost in ways if cost is not best}
+    verdict = say("choice_other", best=name_of(best.emitted), times=_times(taken, best)) if taken in slower else ""
     words = " ".join(text[:1].upper() + text[1:] for text in (verdict, _change(facts, ways, best)) if text)
-    reasons = {id(cost): _reason(cost, best) for cost in slower}
-    return "\n\n".join(filter(None, [opening, _table(ways, reasons), words]))
+    return "\n\n".join(filter(None, [opening, _table(ways, compared), words]))
 
 
 def _opening(analysis: TaskAnalysis, facts: KernelFacts, cost: Cost, share: str) -> str:
@@ -112,11 +109,11 @@ def plain_forms(kernel: Kernel) -> list[Schedule]:
     return [Schedule(steps) for steps in forms]
 
 
-def _table(ways: Sequence[Cost], reasons: Mapping[int, str]) -> str:
-    """Each schedule with the times of its limits; the one that bounds it is in bold. The first is taken. `reasons` say
-    what makes others slower, by their identity."""
+def _table(ways: Sequence[Cost], compared: Mapping[int, str]) -> str:
+    """Each schedule with the times of its limits; the one that bounds it is in bold. The first is taken. `compared` are
+    what the others have against the best one, by their identity."""
     limits = list(dict.fromkeys(name for cost in ways for name in cost.limits))
-    heading = ["schedule", "blocks × threads", "at once", *limits, *(["what makes it slower"] if reasons else [])]
+    heading = ["schedule", "blocks × threads", "at once", *limits, "against the best"]
     rows = [heading, ["---"] * len(heading)]
     for cost in ways:
         waves = math.ceil(cost.blocks / cost.at_once)
@@ -124,8 +121,7 @@ def _table(ways: Sequence[Cost], reasons: Mapping[int, str]) -> str:
         times[cost.bound] = f"**{times[cost.bound]}**"
         label = f"{name_of(cost.emitted)}{' (taken)' if cost is ways[0] else ''}"
         launch = [f"{cost.blocks} × {cost.threads}", f"{cost.at_once}, {waves} wave{'s' * (waves > 1)}"]
-        rows.append([label, *launch, *(times.get(name, "") for name in limits)])
-        rows[-1] += [reasons.get(id(cost), "")] if reasons else []
+        rows.append([label, *launch, *(times.get(name, "") for name in limits), compared.get(id(cost), "")])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -388,3 +389,9 @@ def test_a_product_takes_what_is_added_to_it_although_that_is_made_later(candida
 def test_a_sum_that_several_results_need_is_made_once(candidate_of):
     first = candidate_of("mean and deviation", PLANS[0]).kernels[0].kernel
     assert [stage.kind for stage in first.reductions] == ["sum", "sum", "sum"]  # the returned sum, and the squares
+
+
+def test_helpers_without_positions_are_the_same_in_kernels_of_wide_ones(candidate_of):
+    emitted = candidate_of("softmax", replace(PLANS[0], held=False)).kernels[0]
+    wide = emitted.with_wide_indices()
+    assert emitted.helpers == wide.helpers != () and emitted.function != wide.function

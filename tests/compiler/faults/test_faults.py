@@ -206,6 +206,12 @@ def test_a_repair_names_the_lines_that_it_changes(candidate_of):
     assert said("another program\n" * 40, before * 9).endswith("the constant is right.")
 
 
+def test_a_fault_that_compiles_is_no_cause_of_an_error_of_the_compiler(candidate_of):
+    kind, honest = KINDS["wrong_identity"], candidate_of("softmax", PLANS[0])
+    said = explain_repair("The answer does not compile.\n- error: redefinition", kind, honest, honest)
+    assert kind.cause[1:] not in said and "I cannot place that" in said
+
+
 def test_a_repair_of_a_constant_names_it_and_what_it_is_computed_from(candidate_of):
     kind, honest = KINDS["hard_coded_size"], candidate_of("softmax", PLANS[0])
     faulty = kind.insert(FaultContext(honest, Random(1)))
