@@ -1,50 +1,25 @@
 """Why no arguments were found: what a user would have to supply, or what the search did not find out."""
 
-import re
+from musadata.mining.messages import ANY_INPUTS, NO_INPUTS, NO_TENSOR, Said, type_of
 
-# The first pattern that an error's type and message match gives the reason.
-LACKING = (  # no arguments mend these
-    (r"^(AbsentPackage|ModuleNotFoundError|ImportError)", "needs_package"),
-    (r"^NameError", "unresolved_name"),
-    (r"^(File\w+|IsADirectory|NotADirectory|Permission)Error|No such file|os\.PathLike", "needs_file"),
-    (r"^(URLError|HTTPError|ConnectionError|gaierror)", "needs_network"),
-    (r"Torch not compiled with|NVIDIA driver|CUDA (error|driver)|process group", "needs_device"),
-    (r"^AttributeError: module '[\w.]+' has no attribute|Legacy autograd function|was removed in", "outdated_code"),
-    (r"super\(type, obj\)|got multiple values for", "broken_code"),
-    (r"^AttributeError: (type object )?'Model' (object )?has no attribute", "undefined_attribute"),
-    (r"^NotImplementedError: (?!\"|.*(not implemented for|backend))", "not_implemented"),
-    (r"^TypeError: Can't instantiate abstract class", "not_implemented"),
-    (r"no tensor comes out", "returns_no_tensor"),
-    (r"^forward takes no inputs", "takes_no_inputs"),
-    (r"^forward takes inputs of any name", "needs_structured_input"),
-    (r"^TooLarge", "too_large"),
-)
-STRUCTURES = {  # an input is more than a tensor, or an argument more than a plain value
-    "forward": (
-        r"^KeyError|'Tensor' object (has no|is not)|values? to unpack|cannot unpack|too many indices|not Tensor"
-        r"|^TypeError: (list|tuple|string) ind|(list|tuple) index out of range|must be tuple of Tensors"
-        r"|object is not (iterable|subscriptable)|invalid data type 'str'",
-        "needs_structured_input",
-    ),
-    "init": (
-        r"^KeyError|object (has no attribute|is not|does not)|not iterable|values? to unpack|cannot unpack|has no len"
-        r"|(list|tuple) index out of range|unexpected keyword|positional argument|unsupported operand"
-        r"|found element of type (tuple|list|str|float)\b",
-        "needs_configuration",
-    ),
+LACKING = {  # by the type of an exception; no arguments mend these
+    **dict.fromkeys(("AbsentPackage", "ModuleNotFoundError", "ImportError"), "needs_package"),
+    **dict.fromkeys(("FileNotFoundError", "IsADirectoryError", "NotADirectoryError", "PermissionError"), "needs_file"),
+    **dict.fromkeys(("URLError", "HTTPError", "ConnectionError", "gaierror"), "needs_network"),
+    "NameError": "unresolved_name",
+    "TooLarge": "too_large",
+    NO_INPUTS: "takes_no_inputs",
+    ANY_INPUTS: "needs_structured_input",
 }
-NOT_FOUND = (
-    (r"^AssertionError", "assertion_fails"),
-    (
-        r"scalar type|\b[dD]type|tensors used as indices|not implemented for '|Float and|found (Float|Long)",
-        "dtypes_disagree",
-    ),
-    (r"^IndexError: (index|INDICES)|out of bounds|out of range in self|of the mask|Class values", "values_refused"),
-    (
-        r"^(?!AttributeError|UnboundLocalError)(?s:.*)"
-        r"(\b[Ss]izes?\b|\b[Ss]hapes?\b|channels|\b[Dd]im(ension)?s?\b|multiplied|\d-?D\b|divisible|too small|kernel)",
-        "shapes_disagree",
-    ),
+TOLD = {Said.DEVICE: "needs_device", Said.OUTDATED: "outdated_code", Said.BROKEN: "broken_code"}
+# An input is more than a tensor, or an argument more than a plain value.
+STRUCTURES = {
+    "forward": (("KeyError", "TypeError"), "needs_structured_input"),
+    "init": (("KeyError", "TypeError", "AttributeError", "IndexError"), "needs_configuration"),
+}
+OF_SHAPES = (
+    *(Said.EXPECTED, Said.SHAPE, Said.SHAPES, Said.PRODUCT, Said.STATISTICS, Said.SUM, Said.JOIN, Said.SPLIT),
+    *(Said.VIEW, Said.SMALL, Said.DIVIDES, Said.RANK, Said.RANKS, Said.UNPACK),
 )
 
 
@@ -55,8 +30,38 @@ def loss_reason(stage: str, error: str) -> str:
         stage: where the search came furthest: "import", "init", "inputs", "forward", "lazy", or "" if nowhere.
         error: type and message of the exception.
     """
-    ordered = [*LACKING, *([STRUCTURES[stage]] if stage in STRUCTURES else []), *NOT_FOUND]
-    found = next((reason for pattern, reason in ordered if re.search(pattern, error)), "")
-    if stage in ("import", "lazy") and found not in {reason for _, reason in LACKING}:
-        found = ""
+    found = _lacking(error)
+    if not found and stage not in ("import", "lazy"):
+        found = _not_found(stage, error)
     return found or f"{stage or 'search'}_fails"
+
+
+def _lacking(error: str) -> str:
+    kind = type_of(error)
+    told = next((said for said in TOLD if said.read(error)), None)
+    attribute, broken = Said.ATTRIBUTE.read(error), Said.BROKEN.read(error)
+    is_type = Said.FLOATS.read(error)
+    if kind in LACKING:
+        return LACKING[kind]
+    if (kind == "NotImplementedError" and not is_type) or (broken and broken["abstract"]):
+        return "not_implemented"
+    if attribute and attribute["holder"] == "Model":
+        return "undefined_attribute"
+    return TOLD[told] if told else "returns_no_tensor" if NO_TENSOR in error else ""
+
+
+def _not_found(stage: str, error: str) -> str:
+    kind = type_of(error)
+    kinds, structure = STRUCTURES.get(stage, ((), ""))
+    attribute = Said.ATTRIBUTE.read(error)
+    of_tensor = attribute is not None and attribute["holder"] == "Tensor"
+    if kind in kinds or (stage == "forward" and (of_tensor or Said.UNPACK.read(error))):
+        return structure
+    if kind == "AssertionError":
+        return "assertion_fails"
+    if Said.INTEGERS.read(error) or Said.FLOATS.read(error):
+        return "dtypes_disagree"
+    if (kind == "IndexError" and not Said.AXIS.read(error)) or Said.SHARES.read(error):
+        return "values_refused"
+    is_shape = kind not in ("AttributeError", "UnboundLocalError") and any(said.read(error) for said in OF_SHAPES)
+    return "shapes_disagree" if is_shape else ""

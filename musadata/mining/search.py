@@ -29,6 +29,7 @@ from musadata.mining.arguments.solving import Trial, solve
 from musadata.mining.arguments.task_sizes import fill_identities, improve_sizes, raise_factors
 from musadata.mining.arguments.tensor_outputs import return_tensors
 from musadata.mining.loss_reasons import loss_reason
+from musadata.mining.messages import ANY_INPUTS, NO_INPUTS
 from musadata.mining.pruning.proving import Pruned, prune_and_prove
 from musadata.mining.slicing.given_arguments import given_in_subclass, names_definitions
 from musadata.mining.slicing.imports import without_imports
@@ -202,9 +203,9 @@ def _find(
 
 def _nothing_to_try(known: Parameters) -> str:
     if not known.forward:
-        return "forward takes no inputs"
+        return NO_INPUTS
     any_name = all(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.forward)
-    return "forward takes inputs of any name" if any_name else "nothing to try"
+    return ANY_INPUTS if any_name else "nothing to try"
 
 
 def _solve(

@@ -23,6 +23,7 @@ from musadata.mining.arguments.attempts import Attempt
 from musadata.mining.arguments.growth import TooLarge, bounded_size
 from musadata.mining.arguments.module_snapshots import MINED, Snapshot
 from musadata.mining.arguments.operations import OperationCounter, Work, counted_work, refusing_rows
+from musadata.mining.messages import NO_TENSOR, Said
 
 MAX_ELEMENTS = 1 << 20  # of one input; an attempt with a larger one is not executed
 HELPERS = {"torch": torch, "nn": nn, "F": torch.nn.functional, "SimpleNamespace": SimpleNamespace}
@@ -139,7 +140,7 @@ class AttemptRunner:
 
     def _attempt(self, attempt: Attempt, twice: bool, work: Work) -> Result:
         if any(draw.elements > MAX_ELEMENTS for draw in attempt.draws):
-            return Result(False, "ValueError: input too large", stage="inputs")
+            return Result(False, f"{TooLarge.__name__}: input", stage="inputs")
         if attempt.init in self._unbuildable:
             return self._unbuildable[attempt.init]
         try:
@@ -165,7 +166,7 @@ class AttemptRunner:
             self._put_back(attempt.init, built)
         if not outputs or not all(item.numel() for item in outputs):
             place = (sys.maxsize,) if outputs else ()  # empty ones: it ran to its end
-            return Result(False, "ValueError: no tensor comes out", place=place, stage="forward")
+            return Result(False, f"ValueError: {NO_TENSOR}", place=place, stage="forward")
         parts = [*tensors(inputs), *outputs]
         repeatable = len(outputs) == len(again) and all(_same(a, b) for a, b in zip(outputs, again, strict=True))
         finite = all(bool(item.isfinite().all()) for item in outputs)
@@ -226,7 +227,7 @@ class AttemptRunner:
 
     def _failure(self, error: Exception, stage: str, parameters: int = 0, given: Sequence[Any] = ()) -> Result:
         message = f"{type(error).__name__}: {error}"[:2000]
-        message = re.sub(r"\b0x[0-9a-f]{6,}", "0x", message) + _kernel(error)
+        message = re.sub(r"\b0x[0-9a-f]{6,}", "0x", message)
         calls = _mined_calls(error, self.source.splitlines())
         place = tuple(call.instruction for call in calls)
         text = calls[-1].text if calls else ""
@@ -239,7 +240,7 @@ def _charge(error: Exception) -> int:
     """How many tries more a failure counts as: what does not fit in memory has taken long before."""
     if isinstance(error, TooLarge):
         return error.charge // PARAMETERS_PER_TRY
-    return TRIES_OF_OVERFLOW if "can't allocate memory" in str(error) else 0
+    return TRIES_OF_OVERFLOW if Said.LARGE.read(str(error)) else 0
 
 
 @lru_cache(maxsize=1024)
@@ -286,17 +287,6 @@ def _mined_calls(error: Exception, lines: list[str]) -> list[_Call]:
             last = min(position[1] or trace.tb_lineno, trace.tb_lineno + MAX_LINES)
             text = " ".join(line.strip() for line in lines[trace.tb_lineno - 1 : last])
             found.append(_Call(trace.tb_lasti, text, trace.tb_lineno, trace.tb_frame.f_locals))
-        trace = trace.tb_next
-    return found
-
-
-def _kernel(error: Exception) -> str:
-    """The kernel of a layer of torch that found its input too small: messages of pooling do not name it."""
-    trace, found = error.__traceback__, ""
-    while trace is not None and "utput size is too small" in str(error):
-        layer = trace.tb_frame.f_locals.get("self")
-        if isinstance(layer, nn.Module) and hasattr(layer, "kernel_size"):
-            found = f"; kernel_size={layer.kernel_size}"
         trace = trace.tb_next
     return found
 

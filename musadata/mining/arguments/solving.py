@@ -15,6 +15,7 @@ from itertools import islice
 from musadata.mining.arguments.attempt_execution import MAX_ELEMENTS, AttemptRunner, Result
 from musadata.mining.arguments.attempts import Attempt, with_draw
 from musadata.mining.arguments.stated_sizes import LARGEST, stated_sizes
+from musadata.mining.messages import Said
 
 REACH = 64  # times the values that are known
 MAX_STEPS = 10  # towards the zero of one difference
@@ -22,9 +23,6 @@ MAX_CORRECTIONS = 6  # of each failure
 MAX_SECOND = 3  # corrections of what these break
 MAX_RANK = 5
 LENGTH = 6  # of a dimension that is added
-RANK = re.compile(r"[Dd]imension|\d-?D\b")
-LISTS = re.compile(r"\[([\d, ]+)\]")
-
 Trial = tuple[Attempt, Result]
 Corrections = Callable[[Attempt, Result], Iterator[Attempt]]
 
@@ -90,7 +88,7 @@ def _trials(runner: AttemptRunner, attempt: Attempt, failure: Result, correction
                 for second in islice(corrections(corrected, result), MAX_SECOND):
                     yield from tried(second)
     ranks = _other_ranks(attempt)
-    is_of_ranks = RANK.search(failure.error) or _is_folded(attempt, failure)
+    is_of_ranks = Said.RANK.read(failure.error) or _is_folded(attempt, failure)
     for other in ranks if is_of_ranks else ():
         yield from tried(other)
     for coordinate in _coordinates(attempt):
@@ -153,12 +151,7 @@ def _is_folded(attempt: Attempt, failure: Result) -> bool:
 def _difference(failure: Result) -> int | None:
     """The difference of the two sizes that a message names; None if it names none."""
     stated = stated_sizes(failure.error)
-    if stated:
-        return stated[0].got - stated[0].want
-    lists = [list(map(int, re.findall(r"\d+", found))) for found in LISTS.findall(failure.error)]
-    if len(lists) > 1 and len(lists[0]) == len(lists[1]):
-        return next((a - b for a, b in zip(lists[0], lists[1], strict=True) if a != b), None)
-    return None
+    return stated[0].got - stated[0].want if stated else None
 
 
 def _kind(failure: Result) -> tuple[object, str, int]:

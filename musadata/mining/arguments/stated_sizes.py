@@ -10,39 +10,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from musadata.mining.arguments.attempts import Attempt, Draw
+from musadata.mining.messages import Said
 
 LARGEST = 4096
 LARGEST_SIDE = 512
 MAX_PARTS = 16  # that channels are taken apart into
 HALVED = 32  # the sides of an image that is halved five times
 # Messages that name two sizes, and whether either may be the wrong one.
-WANTED = (
-    (r"to have (?P<want>\d+) channels, but got (?P<got>\d+) channels", False),
-    (r"(?: size \(|\[\*, )(?P<wanted>[\d, ]+)[)\]],.* got (?:input of size ?)?\[(?P<shape>[\d, ]+)\]", False),
-    (r"channels in input to be divisible .* shape \[\d+, (?P<got>\d+)[\d, ]*\] and num_groups=(?P<want>\d+)", False),
-    (r"\(\d+x(?P<got>\d+) and (?P<want>\d+)x\d+\)", False),
-    (r"running_mean should contain (?P<got>\d+) elements not (?P<want>\d+)", False),
-    (r"\((?P<got>\d+)\) must match the .*?\((?P<want>\d+)\) at \D*(?P<dim>\d+)", True),
-    (r"^(?:Assert|Value)\w+: .*Size\(\[(?P<shape>[\d, ]+)\]\).*Size\(\[(?P<wanted>[\d, ]+)\]\)", True),
-    (r"except in dimension \d+\. Expected size (?P<want>\d+) but got size (?P<got>\d+)", True),
-    (r"[Ee]xpect(?:ed|ing) (?:\w+ )*(?P<want>\d+),? (?:but )?got (?:size )?(?P<got>\d+)\b(?!-?D)", False),
-)
-POOLED = re.compile(r"input size: \(\d+x(?P<side>\d+)x\d+\)\. Calculated output size: \(\d+x(?P<result>-?\d+)x")
-TOO_SMALL = re.compile(
-    r"can't be greater than actual input|[Pp]adding size should be less|utput size is too small|smaller than kernel"
-    r"|with size 0|non-?zero size|no tensor comes out|negative dimension|greater than zero, but got"
-    r"|more than 1 (?:spatial|value)|maximum size for tensor|is too small|[Ii]nvalid computed output size"
-    r"|Kernel size can't be greater"
-)
-# Errors of a network whose head fits images of one size alone, and the sizes that data sets have, by channels.
-HEAD = re.compile(
-    r"mat1 and mat2 shapes|is invalid for input of size|utput size is too small|can't be greater than actual input"
-)
-KERNEL = re.compile(r"; kernel_size=\(?(\d+)|pool\w*\([^,()]+,\s*(?:kernel_size\s*=\s*)?\(?(\d+)")
-SPLIT = re.compile(
-    r"sum exactly to (\d+) \(input tensor's size at dimension (-?\d+)\), but got split_sizes=\[([\d, ]+)\]"
-)
-VIEWED = re.compile(r"shape '\[([-\d, ]+)\]' is invalid for input of size (\d+)")
+WANTED = {
+    Said.SHAPE: False,
+    Said.GROUPS: False,
+    Said.PRODUCT: False,
+    Said.STATISTICS: False,
+    Said.SUM: True,
+    Said.SHAPES: True,
+    Said.JOIN: True,
+    Said.EXPECTED: False,
+}
+OF_CHANNELS = (Said.GROUPS, Said.STATISTICS)
+HEAD = (Said.PRODUCT, Said.VIEW, Said.SMALL)  # errors of a network whose head fits images of one size alone
+# The sizes that data sets have, by channels.
 SIDES = {1: (28, 32), 3: (224, 32)}
 LARGE_SIDE = 200  # from here on one image is enough
 
@@ -57,26 +44,23 @@ class Stated:
     joins: bool = False
 
 
-def resize(attempt: Attempt, error: str, line: str = "") -> Iterator[Attempt]:
-    """Variants of a failed attempt whose inputs have the sizes that the message asks for, likeliest first.
-
-    `line`: the text that failed, which may name the kernel of a pooling.
-    """
+def resize(attempt: Attempt, error: str) -> Iterator[Attempt]:
+    """Variants of a failed attempt whose inputs have the sizes that the message asks for, likeliest first."""
     known = {size for draw in attempt.draws for size in draw.shape}
     read = stated_sizes(error)
     vectors = len({len(draw.shape) for draw in attempt.draws}) > 1  # beside images or sequences
     for stated in read if vectors else ():
         yield from _widened(attempt, stated, 2)
-    viewed = VIEWED.search(error)
+    viewed = Said.VIEW.read(error)
     if viewed:
         yield from _fit_view(attempt, *_elements(attempt, viewed[1], int(viewed[2])))
-    if POOLED.search(error):
-        yield from _enlarged(attempt, error, line)
-    if HEAD.search(error):
+    if Said.POOLED.read(error):
+        yield from _enlarged(attempt, error)
+    if any(said.read(error) for said in HEAD):
         yield from _usual_images(attempt)
-    if "don't multiply up to the size of dim" in error:
+    if Said.DIVIDES.read(error):
         yield from _divisible(attempt)
-    joins = "except in dimension" in error or any(stated.dim > 1 for stated in read)
+    joins = any(stated.dim > 1 or stated.joins for stated in read)
     if joins and not any(stated.got in known or stated.want in known for stated in read):
         yield from _divisible(attempt)
     for stated in read:
@@ -90,8 +74,8 @@ def resize(attempt: Attempt, error: str, line: str = "") -> Iterator[Attempt]:
         yield from _resized(attempt, stated)
     for stated in read:
         yield from _widened(attempt, stated)
-    if TOO_SMALL.search(error):
-        yield from _enlarged(attempt, error, line)
+    if Said.SMALL.read(error):
+        yield from _enlarged(attempt, error)
 
 
 def _elements(attempt: Attempt, wanted: str, got: int) -> tuple[int, int]:
@@ -139,8 +123,8 @@ def _with_batch_of_one(attempt: Attempt, batch: int) -> Attempt:
 def stated_sizes(error: str) -> list[Stated]:
     """What a message says of sizes: which one there is and which one is wanted."""
     found = []
-    for pattern, is_either in WANTED:
-        match = re.search(pattern, error)
+    for said, is_either in WANTED.items():
+        match = said.read(error)
         if match is None:
             continue
         groups = match.groupdict()
@@ -149,10 +133,10 @@ def stated_sizes(error: str) -> list[Stated]:
             pairs = zip(wanted, shape[-len(wanted) :], range(len(shape) - len(wanted), len(shape)), strict=False)
             read = [Stated(got, want, dim) for want, got, dim in pairs]
         else:
-            dim = 1 if "channels" in match[0] or "running_mean" in match[0] else int(groups.get("dim") or -1)
-            read = [Stated(int(groups["got"]), int(groups["want"]), dim, "except in dimension" in match[0])]
+            dim = 1 if said in OF_CHANNELS or groups.get("channels") else int(groups.get("dim") or -1)
+            read = [Stated(int(groups["got"]), int(groups["want"]), dim, said is Said.JOIN)]
         found += [*read, *(replace(item, got=item.want, want=item.got) for item in read if is_either)]
-    split = SPLIT.search(error)
+    split = Said.SPLIT.read(error)
     if split:
         found.append(Stated(int(split[1]), sum(map(int, split[3].split(","))), int(split[2])))
     return [
@@ -283,14 +267,12 @@ def _in_proportion(attempt: Attempt, stated: Stated) -> Iterator[Attempt]:
                 yield _with_sizes(attempt, places, side)
 
 
-def _enlarged(attempt: Attempt, error: str, line: str) -> Iterator[Attempt]:
+def _enlarged(attempt: Attempt, error: str) -> Iterator[Attempt]:
     """Inputs whose dimensions behind batch and channels are twice as large, or four times; as large as is asked for."""
-    pooled = POOLED.search(error)
+    pooled = Said.POOLED.read(error)
     if pooled:
         side, result = int(pooled["side"]), int(pooled["result"])
-        kernel = KERNEL.search(f"{error} {line}")
-        size = max(map(int, filter(None, kernel.groups()))) if kernel else 0
-        missing = max(size / max(1, side), 2 if result == 0 else 1 + (1 - result) / max(1, side))
+        missing = 2 if result == 0 else 1 + (1 - result) / max(1, side)
         draws = tuple(_stretched(draw, missing) for draw in attempt.draws)
         yield replace(attempt, draws=draws)
     leading = [1 if draw.kind == "randint" else 2 for draw in attempt.draws]  # tokens have no features

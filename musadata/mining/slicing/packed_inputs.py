@@ -5,22 +5,19 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from musadata.mining.messages import Said
 from musadata.mining.reading.parsing import Definition, ParsedModule, parse_beside
 from musadata.mining.slicing.constructors import find_method
 from musadata.mining.slicing.definition_index import PackageIndex
 
 SUFFIX = "__unpacked"  # of the module that holds the subclass
 MAX_ITEMS = 6
-UNPACKED = re.compile(r"values to unpack \(expected ([2-6])")
-# A recurrent layer was handed one tensor for its state, which is two.
-STATES = re.compile(r"hx and cx should|argument 'hx' .*must be tuple|LSTMCell: Expected hx|Expected hidden\[\d\]")
 ITEMS = 3  # of a list of any length
 OTHER_ITEMS = (2, 4)
 ITERATING = frozenset({"zip", "enumerate", "reversed", "cat", "stack", "concat", "sum", "list", "tuple"})
 # What tensors have as well; an object that has something else is none.
 OF_TENSORS = frozenset({"shape", "device", "dtype", "data", "T", "mT", "H", "ndim", "is_cuda", "requires_grad", "grad"})
 OF_TENSORS |= {"real", "imag", "layout", "is_sparse", "names"}
-LACKING = re.compile(r"'Tensor' object has no attribute '(\w+)'")
 LIST_NAMES = re.compile(r"_?list$")
 LISTS = re.compile(r"(typing\.)?([Ll]ist|[Tt]uple|Sequence|Iterable)\b(?!.*\b(int|float|str)\b)")
 COPYING = frozenset({"dict", "defaultdict", "OrderedDict"})
@@ -117,15 +114,16 @@ def _packed_uses(index: PackageIndex, definition: Definition, module: ParsedModu
     if forward.args.vararg is not None and not forward.args.defaults:
         uses[forward.args.vararg.arg] = _uses(forward, forward.args.vararg.arg)
         uses[forward.args.vararg.arg].is_star = True
-    stated, lacking = UNPACKED.search(error), LACKING.search(error)
-    if stated and any(len(item.names) == int(stated[1]) for item in uses.values()):
+    stated, lacking = Said.UNPACK.read(error), Said.ATTRIBUTE.read(error)
+    lacking = lacking if lacking and lacking["holder"] == "Tensor" else None
+    if stated and any(len(item.names) == int(stated["want"]) for item in uses.values()):
         stated = None  # it is this method that unpacks
     for name, item in uses.items():
-        if item.follows and STATES.search(error) and not _is_packed(item):
+        if item.follows and Said.STATE.read(error) and not _is_packed(item):
             item.names = (f"{name}1", f"{name}2")
         elif item.handed_on and not _is_packed(item):
-            item.count = int(stated[1]) if stated else item.count
-            item.attributes = dict.fromkeys(_read_with(module, lacking[1])) if lacking else {}
+            item.count = int(stated["want"]) if stated else item.count
+            item.attributes = dict.fromkeys(_read_with(module, lacking["name"] or "")) if lacking else {}
     return uses if any(_is_packed(item) for item in uses.values()) else {}
 
 

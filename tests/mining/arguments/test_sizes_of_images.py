@@ -20,7 +20,7 @@ def test_a_pair_of_images_grows_alike():
 
 
 def test_a_sequence_of_volumes_has_as_many_dimensions_as_a_cell_asks_for():
-    error = "RuntimeError: input must have 6 dimensions, got 3"
+    error = "ValueError: expected 6D input (got 3D input)"
     made = [found.draws[0].shape for found in change_rank(Attempt((), (Draw("randn", (5, 2, 3)),)), error, "")]
     assert len(made[0]) == 6 and made[0][:3] == (5, 2, 3)
 

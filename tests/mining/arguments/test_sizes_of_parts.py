@@ -4,9 +4,6 @@ import pytest
 from test_argument_search import run, search
 from test_evidence_of_errors import module
 
-from musadata.mining.arguments.attempts import Attempt, Draw
-from musadata.mining.arguments.stated_sizes import resize
-
 LAYERS = {
     "split": ("self.c = nn.Conv2d(5, 8, 3)", "a, b = torch.split(x, [5, 9], dim=1)\n        return self.c(a), b * 2"),
     "open view": ("self.c = nn.Conv1d(3, 6, 1)", "return self.c(x).view(-1, 6, 4, 128)"),
@@ -20,26 +17,6 @@ def test_inputs_get_the_sizes_that_a_part_of_them_needs(case):
     found = search(body)
     assert "reason" not in found, found
     run(body, found)
-
-
-TOO_SMALL = "RuntimeError: Given input size: ({}). Calculated output size: ({}). Output size is too small"
-
-
-@pytest.mark.parametrize(
-    ("shape", "error", "line", "wanted"),
-    [
-        ((3, 3, 16, 20), TOO_SMALL.format("64x1x1", "64x0x0") + "; kernel_size=7", "", (2, 3, 128, 128)),
-        ((3, 3, 16, 20), TOO_SMALL.format("64x2x2", "64x0x0"), "x = F.avg_pool2d(x, 8)", (2, 3, 64, 64)),
-    ],
-)
-def test_images_grow_as_the_kernel_of_a_pooling_asks_for(shape, error, line, wanted):
-    found = next(resize(Attempt((), (Draw("randn", shape),)), error, line))
-    assert found.draws[0].shape == wanted
-
-
-def test_a_pooling_that_finds_its_input_too_small_tells_its_kernel():
-    body = module("        self.pool = nn.Sequential(nn.AvgPool2d(2000))", "        return self.pool(x)")
-    assert "kernel_size=2000" in search(body)["detail"]
 
 
 MASKED = {

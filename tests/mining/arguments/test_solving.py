@@ -103,7 +103,6 @@ def test_widths_that_a_constructor_draws_at_random_are_the_same_in_each_attempt(
 
 
 DEFAULTS = {
-    "a stride of none": (", width, stride=0", "self.c = nn.Conv2d(width, 8, 3, stride)", "self.c(x)"),
     "a class of layers in place of one": (
         ", width, act_layer",
         "self.c = nn.Conv2d(width, 8, 3)\n        self.act = act_layer",

@@ -9,6 +9,7 @@ from functools import lru_cache
 from musadata.mining.arguments.attempts import Attempt, configuration, fields_of
 from musadata.mining.arguments.defaults import default_text
 from musadata.mining.arguments.repairs.parameters import Parameters
+from musadata.mining.messages import Said, is_absent
 from musadata.mining.reading.handed_names import handed_names
 
 EQUAL, UNEQUAL = (ast.Eq, ast.In, ast.Is), (ast.NotEq, ast.NotIn, ast.IsNot)
@@ -17,8 +18,6 @@ MAX_ITEMS = 16  # of a sequence whose length is asked for
 ITEMS = (1, 8)  # what it may hold: counts of blocks, or widths
 Guards = tuple[tuple[str, tuple[str, ...]], ...]  # names and the values of each with which the code does not raise
 ATTRIBUTE = re.compile(r"\bself\.(\w+)\b(?!\()")
-# What is absent: an attribute that is None, or that no statement has set.
-ABSENT = re.compile(r"^AttributeError: '(?:Model|\w+)' object has no attribute '(\w+)'|NoneType|^AssertionError")
 REFUSING = re.compile(r"raise\b|assert (?:0|False|not)\b")
 
 
@@ -30,8 +29,9 @@ def repair_guarded(attempt: Attempt, error: str, line: str, known: Parameters) -
         line: the text of the reference that raised it.
     """
     guards = _guards(known.source, line) if REFUSING.match(line) else ()
-    absent = ABSENT.search(error)
-    for attribute in dict.fromkeys([*filter(None, absent.groups()), *ATTRIBUTE.findall(line)]) if absent else ():
+    lacking = Said.ATTRIBUTE.read(error)
+    named = [*([lacking["name"]] if lacking and lacking["name"] else []), *ATTRIBUTE.findall(line)]
+    for attribute in dict.fromkeys(named) if is_absent(error) else ():
         guards += _assigning(known.source, attribute)
     handed = handed_names(known.source)
     for name, values in dict.fromkeys(guards):

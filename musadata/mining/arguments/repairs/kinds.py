@@ -1,7 +1,6 @@
 """Corrections of what kind of thing an argument is: a layer, a loss or an object with the attributes that are read."""
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -11,9 +10,10 @@ from torch import nn
 from musadata.mining.arguments.attempts import Attempt
 from musadata.mining.arguments.guesses import guess_config
 from musadata.mining.arguments.repairs.parameters import Parameters
+from musadata.mining.messages import Said
 from musadata.mining.reading.dotted_names import is_own
 
-LACKING = re.compile(r"'(?:int|float|str|bool|tuple|NoneType|Identity|Linear|ReLU)' object has no attribute '(\w+)'")
+GUESSED = {"int", "float", "str", "bool", "tuple", "NoneType", "Identity", "Linear", "ReLU"}  # kinds of guesses
 # Of which modules are made that take one apart.
 LAYERS = (
     "nn.Linear(24, 24)",
@@ -29,11 +29,12 @@ LAYERS = (
 
 def repair_kinds(attempt: Attempt, error: str, known: Parameters) -> Iterator[Attempt]:
     """Variants in which an argument that lacks an attribute is a layer, or an object, that has all which are read."""
-    lacking = LACKING.search(error)
-    for place, item in enumerate(known.init[: len(attempt.init)]) if lacking else ():
+    lacking = Said.ATTRIBUTE.read(error)
+    name = (lacking["name"] or "") if lacking and lacking["holder"] in GUESSED else ""
+    for place, item in enumerate(known.init[: len(attempt.init)]) if name else ():
         read = attributes_read(known.source, item.name)
-        texts = [text for text in LAYERS if lacking and lacking[1] in read and read <= _attributes_of(text)]
-        if lacking and lacking[1] in known.facts.reads(item.name):
+        texts = [text for text in LAYERS if name in read and read <= _attributes_of(text)]
+        if name in known.facts.reads(item.name):
             texts.append(guess_config(item.name, known.facts, 0, sure=True))
         for text in filter(None, texts):
             yield replace(attempt, init=(*attempt.init[:place], text, *attempt.init[place + 1 :]))

@@ -5,34 +5,21 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import torch
+
 from musadata.mining.arguments.attempts import Attempt, Draw, integers
 from musadata.mining.arguments.defaults import default_text
 from musadata.mining.arguments.facts import Facts
 from musadata.mining.arguments.guesses import guess_value
 from musadata.mining.arguments.input_shapes import draw_input
+from musadata.mining.arguments.stated_sizes import stated_sizes
+from musadata.mining.messages import Said, type_of
 from musadata.mining.reading.handed_names import handed_names
 
-# What is missing: a value of None, an assertion, a message that says so.
-MISSING = re.compile(
-    r"NoneType|AssertionError|must be|should|need|require|provide|given|missing|specif|expected|non-positive", re.I
-)
-NUMBER_WANTED = re.compile(
-    r"Boolean value of Tensor|interpreted as an integer|integer tensors of a single|converted to a? ?(Python )?scalar"
-    r"|must be (tuple of )?(ints?|bool|float|number)\b.*not Tensor|but found element of type Tensor|unhashable"
-    r"|Tensor' object cannot be|(list|slice) indices must be|invalid combination of arguments - got \([^)]*Tensor"
-    r"|only integers, slices",
-    re.I,
-)
+MISSING = ("AssertionError", "TypeError", "ValueError", "AttributeError")  # where something is not given
 NUMBERS = ("8", "1", "0")
-COUNTED = re.compile(r"for [-+*/%]+:? .*'NoneType' and '(int|float)'|for [-+*/%]+:? .*'(int|float)' and 'NoneType'")
 LENGTHS = ("64", "8")  # that code counts with
-OF_TENSORS = re.compile(
-    r"'(NoneType|list)' object has no attribute '(to|cuda|size|shape|unsqueeze|view|dim|clone|detach)'"
-)
 TENSOR = "torch.rand(24, 24)"
-# A convolution of a branch returns sides other than those of what it is added to.
-# What a mode of `forward` does not do.
-LONGER = re.compile(r"must match the size of tensor b \(\d+\) at non-singleton dimension [234]")
 USUAL = (1, 2, 3, 4, 8, 5, 16)
 MAX_OF_ASSERTION = 8  # values tried for one parameter
 ASSERTED = re.compile(r"\b(\w+)\.(?:size\(|shape\[)(-?\d)[)\]] == (\d+)")
@@ -59,16 +46,18 @@ def repair_named(
         error, line, operands: see `musadata.mining.arguments.repairs.repair.repair`.
     """
     words = set(re.findall(r"\w+", f"{line} {error}"))
-    if NUMBER_WANTED.search(error):
+    if Said.SCALAR.read(error):
         yield from _give_numbers(attempt, line, known, operands)
-    if error.startswith("AssertionError"):
+    if type_of(error) == "AssertionError":
         yield from _satisfy(attempt, line, known)
-    if MISSING.search(error) or OF_TENSORS.search(error):
+    if type_of(error) in MISSING or Said.NONE.read(error):
         handed = handed_names(known.source)
         others = {name for word in words for name in handed.get(word, ())}  # an inner call has names of its own
-        yield from _give_options(attempt, words | others, known, TENSOR if OF_TENSORS.search(error) else "")
+        lacking = Said.ATTRIBUTE.read(error)
+        name = (lacking["name"] or "") if lacking and lacking["holder"] in ("NoneType", "list") else ""
+        yield from _give_options(attempt, words | others, known, TENSOR if hasattr(torch.Tensor, name) else "")
         yield from _give_inputs(attempt, words, others, error, known)
-    if LONGER.search(error):
+    if any(stated.dim > 1 for stated in stated_sizes(error)):
         yield from _pad(attempt, known)
     yield from _leave_out(attempt, line, known)
 
@@ -162,7 +151,7 @@ def _give_inputs(
     pairs = [(*shape[:2], shape[1]) for shape in shapes[:1] if len(shape) == 3]  # a mask of each token's neighbours
     names = {item.name for item in known.forward}
     named = words | others
-    if "NoneType" in error and not named.intersection(names):
+    if Said.NONE.read(error) and not named.intersection(names):
         named = names
     for place, item in sorted(enumerate(known.forward), key=lambda pair: pair[1].name not in others):
         is_given = place < len(attempt.draws) and attempt.draws[place].literal != "None"
@@ -172,9 +161,10 @@ def _give_inputs(
         if None not in between:
             filled = tuple(Draw("literal", literal=str(text), dtype="") for text in between)
             near = [*pairs, shapes[-1]] if "mask" in item.name else [shapes[-1]]
-            numbers = [Draw("literal", literal=text, dtype="") for text in LENGTHS] if COUNTED.search(error) else []
+            is_counted = Said.NONE.read(error) and not Said.ATTRIBUTE.read(error)
+            numbers = [Draw("literal", literal=text, dtype="") for text in LENGTHS] if is_counted else []
             own = dict.fromkeys([*near, shapes[0][:2], shapes[0][:1]])
-            for drawn in (*numbers, *(draw_input(item.name, shape, known.source) for shape in own)):
+            for drawn in (*(draw_input(item.name, shape, known.source) for shape in own), *numbers):
                 draws = (*attempt.draws, *filled)
                 yield replace(attempt, draws=(*draws[:place], drawn, *draws[place + 1 :]))
 

@@ -5,73 +5,39 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from musadata.mining.arguments.attempts import Attempt, with_draw
+from musadata.mining.messages import Said, type_of
 
 MAX_RANK = 6  # of a sequence of volumes
-RANK = re.compile(
-    r"(\d)-?D\b|(\d)-dimensional|expected (\d)\)?,? (?:got|dim)|expected (\d)[), ]"
-    r"|number of dimensions: got (\d)|must be a (matrix)|n?dim(?:ension)?s?(?:\(\))? (?:==|=|of|should be|must be) (\d)"
-    r"|len\(dims\) = (\d)|<= (\d) dimensions"
-)
-AXIS = re.compile(r"Dimension out of range \(expected to be in range of \[-?\d+, -?\d+\], but got (-?\d)\)")
-SCALAR = re.compile(r"Boolean value of Tensor|cannot be converted to Scalar|only one element tensors")
-# The rank that there is, and the one that is wanted.
-RANKS = tuple(
-    map(
-        re.compile,
-        (
-            r"dim\(\) = (?P<got>\d) is not equal to len\(dims\) = (?P<want>\d)",
-            r"number of dimensions: got (?P<got>\d) and (?P<want>\d)",
-            r"number of dimensions: got (?P<want>\d) and (?P<got>\d)",
-            r"[Ee]xpected (?P<want>\d)-dimensional input .* got (?P<got>\d)-dimensional",
-            r"batch1 must be a (?P<want>3)D tensor, got (?P<got>\d)D",
-            r"[Ee]xpected (?P<want>\d)D (?:tensor|input)?,? ?\(?got (?P<got>\d)D",
-            r"must have (?P<want>\d) dimensions,? (?:but )?got (?P<got>\d)",
-        ),
-    )
-)
-SPATIAL = re.compile(r"spatial dimensions of \[(?P<got>[\d, ]+)\] and output size of \((?P<want>[\d, ]+)\)")
-JOINED = "number of dimensions: got"  # of several tensors, of which the line may read an embedding of tokens
-EXPANDED = re.compile(r"number of sizes provided \((\d)\) must be greater .* in the tensor \((\d)\)")
-# `b, n, _, h = *x.shape, self.heads`: more is unpacked than the dimensions.
-STARRED = re.compile(
-    r"\*\s*(\w+)\.(?:shape|size\(\)).*not enough values to unpack \(expected (\d+), got (\d+)", re.DOTALL
-)
-UNPACK = re.compile(r"values to unpack \(expected (\d)")
+USUAL = (2, 3, 4)
+STARRED = re.compile(r"\*\s*(\w+)\.(?:shape|size\(\))")  # `b, n, _, h = *x.shape, self.heads`
 
 
 def is_of_rank(error: str) -> bool:
     """Whether a message tells of dimensions before it tells of sizes."""
-    found = [pattern.search(error) for pattern in (AXIS, EXPANDED, SCALAR, SPATIAL, *RANKS)]
-    return any(found)
+    return bool(_ranks(error) or any(said.read(error) for said in (Said.AXIS, Said.RANKS, Said.SCALAR)))
+
+
+def _ranks(error: str) -> list[tuple[int, bool]]:
+    """The numbers of dimensions that a message names, and whether each is what there is."""
+    return [(int(found["rank"]), bool(found["got"])) for found in Said.RANK.all(error) if found["rank"]]
 
 
 def change_rank(attempt: Attempt, error: str, line: str, named: Sequence[int] = ()) -> Iterator[Attempt]:
     """Another number of dimensions of one input, of those that the failing line names first; of all that are alike."""
-    starred = STARRED.search(f"{line} {error}")
-    for number in named if starred else ():
-        draw = attempt.draws[number]
-        rank = len(draw.shape) + int(starred[2]) - int(starred[3]) if starred else 0
-        yield with_draw(attempt, number, replace(draw, shape=reshape(draw.shape, rank)))
-    wanted = [int(axis) + 1 if int(axis) >= 0 else -int(axis) for axis in AXIS.findall(error)]
-    wanted += [2 if text == "matrix" else int(text) for found in RANK.findall(error) for text in found if text]
-    wanted += [int(text) for text in UNPACK.findall(error)]
-    yield from _shift_rank(attempt, error, named)
-    expanded = EXPANDED.search(error)
-    if expanded:
-        ranks = [len(attempt.draws[number].shape) for number in named]
-        wanted += [rank + int(expanded[1]) - int(expanded[2]) for rank in ranks]
-    if SCALAR.search(error):  # an item was read with too few indices
+    yield from _shift_rank(attempt, error, line, named)
+    axis, unpacked, ranks = Said.AXIS.read(error), Said.UNPACK.read(error), Said.RANKS.read(error)
+    wanted = [int(axis[1]) + 1 if int(axis[1]) >= 0 else -int(axis[1])] if axis else []
+    wanted += [rank for rank, _ in _ranks(error)] + ([int(ranks["got"]), int(ranks["want"])] if ranks else [])
+    wanted += [int(unpacked["want"])] if unpacked else []
+    if Said.SCALAR.read(error):  # an item was read with too few indices
         wanted += [found.count(",") + 1 for found in re.findall(r"\w\[([\w, ]+)\]", line)]
         wanted += [len(attempt.draws[number].shape) - 1 for number in named]
-    of_plain = re.search("(tuple|list) index", error) and not re.search(r"shape|size|dim", line)
-    by_index = "IndexError" in error and "out of range in self" not in error and not of_plain  # nor of an embedding
-    if by_index or "Dimension out of range" in error or "dims" in error or "dimension" in error:
-        wanted += [max((len(draw.shape) for draw in attempt.draws), default=1) + 1, 2, 3, 4]
-    for rank in dict.fromkeys(wanted):
-        if not 1 <= rank <= MAX_RANK:
-            continue
-        last_first = -1 if "number of dimensions: got" in error else 1
-        for number in dict.fromkeys([*named, *range(len(attempt.draws))[::last_first]]):
+    of_table = Said.SHARES.read(error) or (Said.SEQUENCE.read(error) and not re.search(r"shape|size|dim", line))
+    if (type_of(error) == "IndexError" and not of_table) or Said.RANK.read(error):
+        wanted += [max((len(draw.shape) for draw in attempt.draws), default=1) + 1, *USUAL]
+    order = range(len(attempt.draws))[:: -1 if ranks else 1]
+    for rank in dict.fromkeys(rank for rank in wanted if 1 <= rank <= MAX_RANK):
+        for number in dict.fromkeys([*named, *order]):
             draw = attempt.draws[number]
             if draw.kind != "literal" and len(draw.shape) != rank:
                 shape = reshape(draw.shape, rank)
@@ -80,10 +46,11 @@ def change_rank(attempt: Attempt, error: str, line: str, named: Sequence[int] = 
                 yield replace(attempt, draws=tuple(alike))
 
 
-def _shift_rank(attempt: Attempt, error: str, named: Sequence[int]) -> Iterator[Attempt]:
+def _shift_rank(attempt: Attempt, error: str, line: str, named: Sequence[int]) -> Iterator[Attempt]:
     """As many dimensions more or fewer of one input as the message says: layers before may have added some."""
-    tokens = [number for number, draw in enumerate(attempt.draws) if draw.kind == "randint"] if JOINED in error else []
-    for missing in _missing_dimensions(error):
+    joined = Said.RANKS.read(error)
+    tokens = [number for number, draw in enumerate(attempt.draws) if draw.kind == "randint"] if joined else []
+    for missing in _missing_dimensions(error, line):
         for number in dict.fromkeys([*tokens, *named, *range(len(attempt.draws))]):
             draw = attempt.draws[number]
             rank = len(draw.shape) + missing
@@ -91,26 +58,29 @@ def _shift_rank(attempt: Attempt, error: str, named: Sequence[int]) -> Iterator[
                 yield with_draw(attempt, number, replace(draw, shape=reshape(draw.shape, rank)))
 
 
-def _missing_dimensions(error: str) -> Iterator[int]:
+def _missing_dimensions(error: str, line: str) -> Iterator[int]:
     """How many dimensions a message says are missing, or too many if negative."""
-    for match in filter(None, (pattern.search(error) for pattern in RANKS)):
-        yield int(match["want"]) - int(match["got"])
-    sides = SPATIAL.search(error)
-    if sides:
-        yield sides["want"].count(",") - sides["got"].count(",")
+    unpacked, joined = Said.UNPACK.read(error), Said.RANKS.read(error)
+    if unpacked and unpacked["got"] and STARRED.search(line):
+        yield int(unpacked["want"]) - int(unpacked["got"])
+    if joined:
+        yield from (int(joined["want"]) - int(joined["got"]), int(joined["got"]) - int(joined["want"]))
+    ranks = _ranks(error)
+    for got in [rank for rank, is_got in ranks if is_got][:1]:
+        yield from (rank - got for rank, is_got in ranks if not is_got)
 
 
 def unpack(attempt: Attempt, error: str, line: str, named: Sequence[int]) -> Iterator[Attempt]:
     """As many rows of an input as the code unpacks it to, or items in each row where a loop unpacks the rows."""
-    if re.search(r"shape|size\(", line):
+    unpacked = Said.UNPACK.read(error)
+    if unpacked is None or re.search(r"shape|size\(", line):
         return
-    count, dim = int(UNPACK.findall(error)[0]), 1 if re.match(r"for\b", line) else 0
+    count, dim = int(unpacked["want"]), 1 if re.match(r"for\b", line) else 0
     for number in named:
         shape = attempt.draws[number].shape
         if len(shape) > dim:
-            yield with_draw(
-                attempt, number, replace(attempt.draws[number], shape=(*shape[:dim], count, *shape[dim + 1 :][:1]))
-            )
+            drawn = replace(attempt.draws[number], shape=(*shape[:dim], count, *shape[dim + 1 :][:1]))
+            yield with_draw(attempt, number, drawn)
 
 
 def reshape(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:

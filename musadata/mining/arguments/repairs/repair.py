@@ -7,45 +7,23 @@ from dataclasses import replace
 import torch
 from torch import nn
 
+from musadata.mining.arguments.attempt_execution import MAX_ELEMENTS
 from musadata.mining.arguments.attempts import Attempt, Draw, configuration, fields_of, integers, shrunk, with_draw
+from musadata.mining.arguments.growth import TooLarge
 from musadata.mining.arguments.guesses import ACTIVATIONS, guess_by_name
 from musadata.mining.arguments.repairs.guards import repair_guarded
 from musadata.mining.arguments.repairs.kinds import repair_kinds
 from musadata.mining.arguments.repairs.layers import repair_layers
 from musadata.mining.arguments.repairs.parameters import Parameters, asserted_values, repair_named
-from musadata.mining.arguments.repairs.ranks import JOINED, UNPACK, change_rank, is_of_rank, unpack
+from musadata.mining.arguments.repairs.ranks import change_rank, is_of_rank, unpack
 from musadata.mining.arguments.stated_sizes import LARGEST, resize, stated_sizes
+from musadata.mining.messages import Said, type_of
 
-WANTS_INTEGERS = re.compile(
-    r"Long|indices|torch\.int64|must be (a )?integer|tensors used as indices|int tensor|one_hot|Class values must be"
-    r"|dtype int32(/| or )int64",
-    re.I,
-)
-WANTS_FLOATS = re.compile(r"not implemented for 'Long'|expected.*Float|must be floating|can only be .*floating", re.I)
-WANTS_SHARES = re.compile(
-    r"between 0 and 1|index out of range in self|input value should be|must be (>=? ?0|positive)|non-?negative"
-    r"|values <0|>= 0 && \w+ <= 1",
-    re.I,
-)
-ABSENT_FIELD = re.compile(r"SimpleNamespace' object has no attribute '(\w+)'")
-ABSENT_KEY = re.compile(r"^KeyError: '(\w+)'")
-DIVIDE = re.compile(r"divisible|invalid for input of size|must be a multiple|%")
-ABSENT = re.compile(r"'(?:int|float|bool|tuple)' object has no attribute '(\w+)'")
-ASSIGNED = re.compile(r"cannot assign '(?:int|float|bool|tuple)' object to (?:buffer|parameter)")
-NOT_A_SEQUENCE = re.compile(
-    r"not iterable|not subscriptable|has no len|cannot unpack|must be (a )?(tuple|list|Iterable)(?! of ints)"
-    r"|called with an iterable"
-)
-TYPES = re.compile(r"supported between instances|os\.PathLike|\): argument '|for argument #")  # are what these list
-OPTIONS = re.compile(
-    r"(?:one of|options|supported|choose from|either|should be|must be|valid|expected|available)\b(.{3,200})",
-    re.I | re.DOTALL,
-)
-OVERFLOWS = re.compile(r"can't allocate memory|too many activations")
+OF_KINDS = ("TypeError", "AttributeError")  # of errors that are about the kind of a value
+PLAIN = ("int", "float", "bool", "tuple")
 SMALLER = (12, 6, 3)  # sizes of a module whose activations are too large
 COUNTS = (1, 3, 4, 5, 8, 16, 32)  # of items in a sequence
 ITEMS_TAKEN = re.compile(r"\bfor (\w+(?:, \w+)+) in\b")
-MODULE_WANTED = re.compile(r"not callable|is not a Module subclass|has no attribute")
 
 
 def repair(
@@ -60,7 +38,7 @@ def repair(
         operands: the inputs that this text reads; variants that change none of them come last.
     """
     found = _variants(attempt, error, line, known, operands)
-    is_of_operands = operands and JOINED not in error
+    is_of_operands = operands and not Said.RANKS.read(error)
     yield from sorted(found, key=lambda other: _changes_others(attempt, other, operands)) if is_of_operands else found
 
 
@@ -73,9 +51,9 @@ def _changes_others(attempt: Attempt, other: Attempt, operands: Sequence[int]) -
 
 def _variants(attempt: Attempt, error: str, line: str, known: Parameters, operands: Sequence[int]) -> Iterator[Attempt]:
     yield from repair_kinds(attempt, error, known)
-    if "input too large" in error:
-        yield from _smaller(attempt)
-    if OVERFLOWS.search(error):
+    if type_of(error) == TooLarge.__name__ or Said.LARGE.read(error):
+        if any(draw.elements > MAX_ELEMENTS for draw in attempt.draws):
+            yield from _smaller(attempt)
         yield from (shrunk(attempt, ceiling) for ceiling in SMALLER)
     yield from repair_guarded(attempt, error, line, known)
     yield from repair_named(attempt, error, line, known, operands)
@@ -84,14 +62,14 @@ def _variants(attempt: Attempt, error: str, line: str, known: Parameters, operan
     words = set(re.findall(r"\w+", line))
     named = [place for place, item in enumerate(known.forward[: len(attempt.draws)]) if item.name in words]
     ranked = change_rank(attempt, f"{error} {line}" if "Assert" in error else error, line, [*operands, *named])
-    if UNPACK.search(error):  # its numbers are no sizes
+    if Said.UNPACK.read(error):  # its numbers are no sizes
         yield from unpack(attempt, error, line, operands or named)
     else:
         if is_of_rank(error):
             yield from ranked
-        for stated in stated_sizes(error)[:1] if "must match the size of tensor b" in error else ():
+        for stated in stated_sizes(error)[:1] if Said.SUM.read(error) else ():
             yield from _alike(attempt, stated.got, stated.want) if stated.dim in (1, 2) else ()
-        yield from resize(attempt, error, line)
+        yield from resize(attempt, error)
         if operands:
             yield from repair_layers(attempt, error, line, known)
         yield from _match_sizes(attempt, error)
@@ -135,13 +113,15 @@ def _other_values(text: str, error: str, line: str) -> Iterator[str]:
     if not fields:
         yield from _other_expressions(text, error, line)
         return
-    absent = re.search(ABSENT_FIELD if text.startswith("S") else ABSENT_KEY, error)
-    if absent and absent[1] not in fields:
-        yield configuration(text, {**fields, absent[1]: guess_by_name(absent[1])})
+    lacking = Said.ATTRIBUTE.read(error)
+    of_object = lacking["name"] if lacking and lacking["holder"] == "SimpleNamespace" else ""
+    absent = of_object if text.startswith("S") else error.split("'")[1] if error.startswith("KeyError: '") else ""
+    if absent and absent not in fields:
+        yield configuration(text, {**fields, absent: guess_by_name(absent)})
     words = set(re.findall(r"\w+", f"{line} {error}"))
     indexed = re.findall(r"(\w+)\[", line)
     for name in sorted(fields, key=lambda name: name not in words and not any(word in name for word in indexed)):
-        asserted = error.startswith("AssertionError") and name in words
+        asserted = type_of(error) == "AssertionError" and name in words
         stated = list(asserted_values(line, name, fields[name])) if asserted else []
         for other in stated or _other_values(fields[name], error, line):
             yield configuration(text, {**fields, name: other})
@@ -175,21 +155,21 @@ def _alike(attempt: Attempt, *sizes: int) -> Iterator[Attempt]:
 
 
 def _change_dtype(attempt: Attempt, error: str) -> Iterator[Attempt]:
-    if "out of range in self" in error:  # of a table whose rows numbers are cut to
+    wants_integers, is_range = Said.INTEGERS.read(error), "out of range" in error
+    if Said.SHARES.read(error):  # a small share is index 0 as well, if it is cut to a whole number
         for number, draw in enumerate(attempt.draws):
-            if draw.kind in ("randn", "rand"):
+            if is_range and draw.kind in ("randn", "rand"):
                 yield from (with_draw(attempt, number, Draw("randint", draw.shape, high, "int64")) for high in (4, 2))
-    if WANTS_SHARES.search(error):  # a small share is index 0 as well, if it is cut to a whole number
+            if is_range and draw.kind == "randint" and draw.high > 2:
+                yield with_draw(attempt, number, replace(draw, high=2))
         yield replace(attempt, draws=tuple(_share(draw) for draw in attempt.draws))
-    if WANTS_INTEGERS.search(error) and "embedding" in error:
+    if wants_integers and "embedding" in error:
         yield from _tokens(attempt)
     for number, draw in enumerate(attempt.draws):
-        if WANTS_INTEGERS.search(error) and draw.kind in ("randn", "rand"):
+        if wants_integers and draw.kind in ("randn", "rand"):
             yield with_draw(attempt, number, Draw("randint", draw.shape, 8, "int64"))
-        if WANTS_FLOATS.search(error) and draw.kind == "randint":
+        if Said.FLOATS.read(error) and draw.kind == "randint":
             yield with_draw(attempt, number, Draw("randn", draw.shape))
-        if "out of range" in error and draw.kind == "randint" and draw.high > 2:
-            yield with_draw(attempt, number, replace(draw, high=2))
         if "bool" in error.lower() and draw.kind != "bool":
             yield with_draw(attempt, number, Draw("bool", draw.shape, dtype="bool"))
 
@@ -225,57 +205,58 @@ def _other_expressions(text: str, error: str, line: str) -> Iterator[str]:
     elif text.startswith("["):
         yield from (f"[{other[1:-1].strip().removesuffix(',')}]" for other in _other_tuples(text, error, line))
     elif text.startswith("nn."):
-        if MODULE_WANTED.search(error):
+        if type_of(error) in OF_KINDS:
             yield from (f"{text}()",) if text in ACTIVATIONS else ()
             yield "nn.Identity()"
     elif text.startswith("'"):
-        if not error.startswith(("RuntimeError", "AttributeError")):  # which name operators and classes
+        if type_of(error) not in ("RuntimeError", "AttributeError"):  # which name operators and classes
             yield from (repr(found) for found in re.findall(r"'([\w-]+)'", error)[:6] if repr(found) != text)
-    elif re.fullmatch(r"\d*\.\d+", text) and (NOT_A_SEQUENCE.search(error) or "float' has no len" in error):
+    elif re.fullmatch(r"\d*\.\d+", text) and Said.SEQUENCE.read(error):
         yield f"({text}, {text})"
 
 
 def _other_tuples(text: str, error: str, line: str) -> Iterator[str]:
     """What may be wanted in place of a sequence of numbers."""
     items = integers(text)
-    if NOT_A_SEQUENCE.search(error) and items and not text.startswith(("((", "[(")):  # of what a loop takes from it
+    if Said.SEQUENCE.read(error) and items and not text.startswith(("((", "[(")):  # of what a loop takes from it
         taken = ITEMS_TAKEN.search(line)
         steps = (1, 3, 5) if items[0] == 1 else (items[0],) * (len(taken[1].split(",")) if taken else 3)
         yield f"({f'{steps}, ' * len(items)})"
-    wants_int = "int" in error and ("tuple" in error or "list" in error)
-    if text.startswith("(") and (wants_int or "'tuple' and" in error or "single integer value" in error):
+    if text.startswith("(") and type_of(error) in (*OF_KINDS, "RuntimeError"):
         yield str(items[0]) if items else "1"
-    if re.search(r"unpack|index out of range|items|length|\(unbatched\)", error):
+    if type_of(error) in ("IndexError", "ValueError", "AssertionError", "RuntimeError"):
         item = text[1:-1].split(",")[0]
         yield from (f"({f'{item}, ' * count})" for count in COUNTS if text.count(",") != count)
 
 
 def _other_numbers(text: str, error: str) -> Iterator[str]:
     """What may be wanted in place of a whole number."""
-    if NOT_A_SEQUENCE.search(error):
+    if Said.SEQUENCE.read(error):
         yield f"({text}, {text})"
         yield f"({text}, {text}, {text})"
-    if DIVIDE.search(error):
+    if Said.DIVIDES.read(error):
         yield from (str(int(text) * 2), "24", "48", "64", "1") if int(text) else ("1",)
-    if MODULE_WANTED.search(error):
+    if type_of(error) in OF_KINDS:
         yield "nn.Identity()"
         yield "nn.ReLU"
-    if "NoneType" in error or "must be Tensor, not int" in error:
         yield "None"
 
 
 def _wants_tensor(error: str) -> bool:
     """Whether a message says that a plain value is used as tensors are used, and modules are not."""
-    found = ABSENT.search(error)
-    name = found[1] if found else ""
-    of_tensors = hasattr(torch.Tensor, name) and (not hasattr(nn.Module, name) or name in ("to", "float"))
-    return of_tensors or ASSIGNED.search(error) is not None
+    lacking = Said.ATTRIBUTE.read(error)
+    if lacking is None or lacking["holder"] not in PLAIN:
+        return False
+    name = lacking["name"] or ""
+    return bool(lacking["place"]) or (
+        hasattr(torch.Tensor, name) and (not hasattr(nn.Module, name) or name in ("to", "float"))
+    )
 
 
 def _stated_options(error: str) -> list[str]:
     """The values that a message lists: "must be one of ['add', 'cat']", "should be sum/mean/none"."""
-    listed = OPTIONS.search(error)
-    if listed is None or TYPES.search(error):
+    listed = Said.OPTIONS.read(error)
+    if listed is None or type_of(error) == "TypeError":  # which lists types
         return []
     quoted = re.findall(r"['\"`]([\w.-]+)['\"`]", listed[1])
     plain = re.findall(r"[A-Za-z]\w*(?=\s*[/|,])|(?<=[/|])\s*[A-Za-z]\w*", listed[1])
