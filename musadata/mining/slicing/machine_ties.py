@@ -1,6 +1,7 @@
 """Removing what ties code to a machine: a reference runs where its caller puts it, with weights that it draws itself.
 
-It reads no command line, and needs no numpy of before 2.0.
+It reads no command line, and needs no numpy of before 2.0. Constructors lose their `device` and `dtype` parameters,
+since a reference never passes them.
 """
 
 import ast
@@ -9,8 +10,12 @@ from functools import lru_cache
 
 import libcst as cst
 
+from musadata.mining.slicing.line_joining import join_call, join_signature
 from musadata.mining.slicing.renaming import dotted_name
 
+PLACED = frozenset({"device", "dtype"})
+CARRIER = "factory_kwargs"
+NAMES = (*sorted(PLACED), CARRIER)
 CUDA = re.compile(r"^['\"]cuda(:\d+)?['\"]$")
 TENSOR_TYPE = re.compile(r"^torch\.cuda\.(\w+Tensor)$")
 INDEX = ("torch.cuda.current_device",)
@@ -24,6 +29,113 @@ OLD_NAME = re.compile(
 )
 NEW_NAMES = {"cumproduct": "cumprod", "product": "prod", "alltrue": "all", "sometrue": "any", "infty": "inf"}
 NO_DEVICE = cst.Name("None")  # stands for the default device, wherever PyTorch takes a device
+
+
+def has_placement(text: str) -> bool:
+    """Whether code has such parameters."""
+    return CARRIER in text or "device=None" in text
+
+
+@lru_cache(maxsize=2048)
+def drop_placement(text: str) -> str:
+    """The definitions without these parameters, the dict that carries them, and the arguments that pass them on."""
+    if not any(name in text for name in NAMES):
+        return text
+    return cst.parse_module(text).visit(_PlacementDropper()).code
+
+
+@lru_cache(maxsize=2048)
+def uses_placement(text: str) -> bool:
+    """Whether code uses these parameters in another way, so that they must stay."""
+    if not any(name in text for name in NAMES):
+        return False
+    finder = _UseFinder()
+    finder.visit(ast.parse(text))
+    return finder.found
+
+
+class _UseFinder(ast.NodeVisitor):
+    """Looks for the names outside of what `_PlacementDropper` drops."""
+
+    found = False
+
+    def visit_Name(self, node: ast.Name) -> None:
+        self.found |= node.id in NAMES
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        parameters = {item.arg for item in (*node.args.args, *node.args.kwonlyargs)}
+        self.found |= node.name != "__init__" and bool(parameters & PLACED)  # calls may place what it makes
+        self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        if not (isinstance(node.targets[0], ast.Name) and node.targets[0].id == CARRIER):
+            self.generic_visit(node)
+
+    def visit_keyword(self, node: ast.keyword) -> None:
+        if node.arg is None:
+            handed_on = CARRIER in ast.unparse(node.value)
+        else:
+            handed_on = node.arg in PLACED and isinstance(node.value, ast.Name) and node.value.id == node.arg
+        if not handed_on:
+            self.visit(node.value)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        for part in (*node.decorator_list, *node.bases, *(item.value for item in node.keywords), *node.body):
+            self.visit(part)
+
+
+class _PlacementDropper(cst.CSTTransformer):
+    """Drops the parameters, the dict that carries them, and the arguments that pass them on."""
+
+    def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
+        params = updated_node.params
+        named = [item for item in params.params if not _is_placed(item)]
+        keyword = [item for item in params.kwonly_params if not _is_placed(item)]
+        same = len(named) == len(params.params) and len(keyword) == len(params.kwonly_params)
+        if updated_node.name.value != "__init__" or same:
+            return updated_node
+        star = params.star_arg if keyword or isinstance(params.star_arg, cst.Param) else cst.MaybeSentinel.DEFAULT
+        if not keyword and star is cst.MaybeSentinel.DEFAULT:
+            named = _ending_like(named, [*params.params, *params.kwonly_params][-1])
+        changed = params.with_changes(params=named, kwonly_params=keyword, star_arg=star)
+        return join_signature(updated_node.with_changes(params=changed))
+
+    def leave_SimpleStatementLine(
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine | cst.RemovalSentinel:
+        item = updated_node.body[0]
+        if isinstance(item, cst.Assign) and _named(item.targets[0].target, CARRIER):
+            return cst.RemoveFromParent()
+        return updated_node
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+        kept = [item for item in updated_node.args if not _hands_on(item)]
+        if len(kept) < len(updated_node.args) and kept:
+            last = updated_node.args[-1]
+            kept[-1] = kept[-1].with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
+        return join_call(updated_node.with_changes(args=kept))
+
+
+def _ending_like(kept: list[cst.Param], last: cst.Param) -> list[cst.Param]:
+    if not kept:
+        return kept
+    ending = kept[-1].with_changes(comma=last.comma, whitespace_after_param=last.whitespace_after_param)
+    return [*kept[:-1], ending]
+
+
+def _is_placed(item: cst.Param) -> bool:
+    return item.name.value in PLACED and item.default is not None and _named(item.default, "None")
+
+
+def _hands_on(item: cst.Arg) -> bool:
+    if item.star == "**":
+        return CARRIER in cst.Module([]).code_for_node(item.value)
+    keyword = item.keyword.value if item.keyword else ""
+    return keyword in PLACED and _named(item.value, keyword)
+
+
+def _named(node: cst.BaseExpression | cst.BaseAssignTargetExpression, name: str) -> bool:
+    return isinstance(node, cst.Name) and node.value == name
 
 
 def drop_cuda(text: str) -> str:

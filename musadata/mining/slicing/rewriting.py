@@ -20,8 +20,11 @@ from musadata.mining.slicing.line_joining import join_signature
 from musadata.mining.slicing.machine_ties import (
     DOWNLOADING,
     drop_cuda,
+    drop_placement,
     drop_weights,
+    has_placement,
     modernize,
+    uses_placement,
 )
 from musadata.mining.slicing.members import first_sentence, is_docstring
 from musadata.mining.slicing.naming import sort_imports
@@ -37,9 +40,13 @@ PRAGMA = re.compile(r"#\s*(type:|noqa|pyrefly|mypy|pylint:|pyre-|flake8|isort:|f
 
 @dataclass(frozen=True)
 class Written:
-    """The text of one piece, and additional classes by their placeholders in it."""
+    """The text of one piece.
+
+    `placed`: it has `device` and `dtype` parameters. `layers`: additional classes, by their placeholders in the text.
+    """
 
     text: str
+    placed: bool = False
     layers: tuple[tuple[str, str], ...] = ()
 
 
@@ -50,11 +57,18 @@ def write_definitions(cut: Slice, module_of: dict[str, ParsedModule]) -> str:
         libcst.ParserSyntaxError: a piece holds syntax that libcst does not know.
     """
     written = [_write_piece(piece, module_of[piece.definition.module]) for piece in cut.pieces]
-    body = _join(cut.pieces, [item.text for item in written])
+    body = _join(cut.pieces, _unplaced(written) or [item.text for item in written])
     body = _with_layers(body, dict(layer for item in written for layer in item.layers))
     used = frozenset(re.findall(r"[A-Za-z_]\w*", body)) | {"torch"}
     statements = {statement for name, statement in cut.names.statements.items() if name in used}
     return f"{sort_imports(statements | {'import torch'})}\n\n\n{body}"
+
+
+def _unplaced(written: list[Written]) -> list[str]:
+    """The texts without `device` and `dtype` parameters; [] if no piece has them or some code needs them."""
+    if not any(item.placed for item in written) or any(uses_placement(item.text) for item in written):
+        return []
+    return [_closed_up(drop_placement(item.text)) for item in written]
 
 
 def _with_layers(body: str, layers: dict[str, str]) -> str:
@@ -122,7 +136,7 @@ def _rewrite(
     code = tree.visit(tidier).visit(_BaseDropper(*bases)).code if bases[0] else tree.visit(tidier).code
     code = drop_cuda(code) if "cuda" in words else code
     code = modernize(drop_weights(code) if words & WEIGHTS else code)
-    return Written(_closed_up(code), tuple(sorted(unfolder.layers.items())))
+    return Written(_closed_up(code), has_placement(code), tuple(sorted(unfolder.layers.items())))
 
 
 def _closed_up(text: str) -> str:
