@@ -1,6 +1,6 @@
 """Why no arguments were found: what a user would have to supply, or what the search did not find out."""
 
-from musadata.mining.messages import ANY_INPUTS, NO_INPUTS, NO_TENSOR, Said, type_of
+from musadata.mining.reading.messages import ANY_INPUTS, NO_INPUTS, NO_TENSOR, Said, type_of
 
 LACKING = {  # by the type of an exception; no arguments mend these
     **dict.fromkeys(("AbsentPackage", "ModuleNotFoundError", "ImportError"), "needs_package"),

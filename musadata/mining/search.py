@@ -26,11 +26,10 @@ from musadata.mining.arguments.repairs.parameters import Parameters
 from musadata.mining.arguments.repairs.repair import repair
 from musadata.mining.arguments.signatures import constructor_owner, constructor_signature, positional_form
 from musadata.mining.arguments.solving import Trial, solve
-from musadata.mining.arguments.task_sizes import fill_identities, improve_sizes, raise_factors
-from musadata.mining.arguments.tensor_outputs import return_tensors
+from musadata.mining.arguments.task_sizes import fill_identities, improve_sizes
 from musadata.mining.loss_reasons import loss_reason
-from musadata.mining.messages import ANY_INPUTS, NO_INPUTS
 from musadata.mining.pruning.proving import Pruned, prune_and_prove
+from musadata.mining.reading.messages import ANY_INPUTS, NO_INPUTS
 from musadata.mining.slicing.given_arguments import given_in_subclass, names_definitions
 from musadata.mining.slicing.imports import without_imports
 from musadata.mining.unrun_statements import mostly_unrun, watched_lines
@@ -70,7 +69,7 @@ def search_arguments(
         class_name: what `Model` was called.
         examples: `musadata.mining.slicing.evidence.Example`s as plain dicts, best first.
         salt: varies the sizes from module to module.
-        hints: see `musadata.mining.slicing.hints.constructor_hints`.
+        hints: classes by their names in the reference -> `annotations` of their constructors.
         as_shown: prefer examples without changes.
 
     Returns:
@@ -118,8 +117,6 @@ def _search_and_prune(
         unrun = mostly_unrun(definitions, pruned.attempt, seen)
         if unrun:
             return {"reason": "mostly_unrun", "detail": unrun}
-        if result.mixed:
-            definitions = return_tensors(definitions, pruned.attempt, class_name)
         return {**found, "definitions": definitions, "init": list(pruned.attempt.init)}
     return {**_search(source, examples, salt, hints or {})[0], "definitions": source}
 
@@ -171,7 +168,6 @@ def _search(
     parameters = [item.name for item in known.init]
     found = fill_identities(runner, _disable_dropout(runner, found, model), parameters)
     if not as_shown or found.evidence != "test":
-        found = raise_factors(runner, found, parameters)
         found = improve_sizes(runner, found, names, salt, known.facts.unit)
         found = open_branches(runner, found, known.init)
     texts = [draw.text() for draw in found.draws]

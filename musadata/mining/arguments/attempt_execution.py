@@ -16,14 +16,13 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
-from torch.utils._pytree import tree_leaves
 
 from musadata.mining.arguments.absent_packages import absent_packages
 from musadata.mining.arguments.attempts import Attempt
 from musadata.mining.arguments.growth import TooLarge, bounded_size
 from musadata.mining.arguments.module_snapshots import MINED, Snapshot
 from musadata.mining.arguments.operations import OperationCounter, Work, counted_work, refusing_rows
-from musadata.mining.messages import NO_TENSOR, Said
+from musadata.mining.reading.messages import NO_TENSOR, Said
 
 MAX_ELEMENTS = 1 << 20  # of one input; an attempt with a larger one is not executed
 HELPERS = {"torch": torch, "nn": nn, "F": torch.nn.functional, "SimpleNamespace": SimpleNamespace}
@@ -57,8 +56,6 @@ class Result:
     parameters: int = 0
     repeatable: bool = True  # a second call returned the same values
     finite: bool = True
-    mixed: bool = False  # something other than tensors came out as well
-    number: int = 0  # of the line that raised it
     rows: int = 0
 
     @property
@@ -156,8 +153,7 @@ class AttemptRunner:
             inputs = self._draw(attempt, built)
             stage, given = "forward", [_copied(item) for item in inputs]
             with torch.no_grad(), refusing_rows(given, TRANSIENT, work):
-                returned = built.model(*given)
-                outputs = tensors(returned)
+                outputs = tensors(built.model(*given))
                 again = tensors(built.model(*[_copied(item) for item in inputs])) if twice else outputs
         except Exception as error:
             self.tries += _charge(error)
@@ -171,16 +167,8 @@ class AttemptRunner:
         repeatable = len(outputs) == len(again) and all(_same(a, b) for a, b in zip(outputs, again, strict=True))
         finite = all(bool(item.isfinite().all()) for item in outputs)
         elements = sum(item.numel() for item in parts)
-        mixed = len(tree_leaves(returned, is_leaf=lambda item: item is None)) > len(outputs)
         rows = len(outputs[0]) if outputs[0].dim() else 0
-        return Result(True, "", "", (), 0, (), "", elements, built.parameters, repeatable, finite, mixed, rows=rows)
-
-    def call(self, attempt: Attempt) -> Any:
-        """The result of one call, as the module returns it."""
-        built = self._build(attempt.init)
-        with warnings.catch_warnings(), torch.no_grad():
-            warnings.simplefilter("ignore")
-            return built.model(*self._draw(attempt, built))
+        return Result(True, "", "", (), 0, (), "", elements, built.parameters, repeatable, finite, rows=rows)
 
     def operations(self, attempt: Attempt) -> int:
         """Multiply-adds of convolutions and matrix products in one call; of its layers alone, if it allows no mode."""
@@ -231,9 +219,8 @@ class AttemptRunner:
         calls = _mined_calls(error, self.source.splitlines())
         place = tuple(call.instruction for call in calls)
         text = calls[-1].text if calls else ""
-        number = calls[-1].number if calls else 0
         operands = _operands(calls, given)
-        return Result(False, message, text, place, 0, operands, stage, parameters=parameters, number=number)
+        return Result(False, message, text, place, 0, operands, stage, parameters=parameters)
 
 
 def _charge(error: Exception) -> int:
@@ -269,11 +256,10 @@ def _same(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 @dataclass(frozen=True)
 class _Call:
-    """A call of mined code: where it failed, the text and the number of the line, and its local variables."""
+    """A call of mined code: where it failed, the text of the line, and its local variables."""
 
     instruction: int
     text: str
-    number: int
     variables: dict[str, Any]
 
 
@@ -286,7 +272,7 @@ def _mined_calls(error: Exception, lines: list[str]) -> list[_Call]:
             position = next(islice(code.co_positions(), trace.tb_lasti // 2, None), (None, None, None, None))
             last = min(position[1] or trace.tb_lineno, trace.tb_lineno + MAX_LINES)
             text = " ".join(line.strip() for line in lines[trace.tb_lineno - 1 : last])
-            found.append(_Call(trace.tb_lasti, text, trace.tb_lineno, trace.tb_frame.f_locals))
+            found.append(_Call(trace.tb_lasti, text, trace.tb_frame.f_locals))
         trace = trace.tb_next
     return found
 

@@ -10,11 +10,13 @@ from typing import Any
 from musadata.mining.arguments.annotations import Kind, read_annotation
 from musadata.mining.reading.dotted_names import dotted_name
 from musadata.mining.reading.options import Values, find_options
-from musadata.mining.slicing.settings import CONFIGS
 
 REDUCTION = re.compile(r"\b(?:\w*reduction\w*|\w*ratio|r)\s*=\s*(8|16|32)\b")
-LAYER = re.compile(r"(torch\.)?nn\.(Conv|Linear|Embedding)\w*$")
 UNITS = 4  # of a bottleneck: with one alone, half of all of them compute nothing
+# Names of arguments that are configurations.
+CONFIGS = re.compile(
+    r"^\w*(config|configs|cfgs?|args|opt|opts|hparams?|hps?|params|conf|options|settings|flags|flgs|FLAGS)$"
+)
 CHAINED = (ast.Attribute, ast.Subscript)
 ITERATING = ("zip", "enumerate", "reversed", "list", "tuple")
 # What has one of these is no configuration.
@@ -33,34 +35,26 @@ class Facts:
         attributes: names -> attributes that are read from them and not called.
         keys: names -> string keys that are read from them.
         annotations: constructor's parameters -> their annotations.
-        defaults: constructor's parameters -> attributes of their annotated class -> default values as expressions.
         lengths: constructors' parameters and items of configurations that are used as sequences -> items needed.
         called: constructors' parameters that are called -> the number of arguments.
         parts: names of the parts of configurations of which something is read.
         applied: constructors' parameters that hold modules: another method calls them.
         optional: names that are compared with None.
-        wrapping: names that are called with a layer that is made in place, as `wn(nn.Conv2d(3, 8, 1))`.
         convolves: it has more convolutions than linear layers; its normalization is one of images.
         reduction: what widths are divided by, for a bottleneck such as that of squeeze and excitation; 1 if by nothing.
-        settings: names -> values as expressions that the tree sets elsewhere, by a command line or a file.
-        items: names that loops run over -> options of their items.
     """
 
     options: Mapping[str, Values] = field(default_factory=dict)
     attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    defaults: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     lengths: Mapping[str, int] = field(default_factory=dict)
     called: Mapping[str, int] = field(default_factory=dict)
     parts: frozenset[str] = frozenset()
     applied: frozenset[str] = frozenset()
     optional: frozenset[str] = frozenset()
-    wrapping: frozenset[str] = frozenset()
     convolves: bool = False
     reduction: int = 1
-    settings: Mapping[str, str] = field(default_factory=dict)
-    items: Mapping[str, Values] = field(default_factory=dict)
 
     @property
     def unit(self) -> int:
@@ -85,7 +79,7 @@ def find_facts(source: str, hints: Mapping[str, Any], owner: str) -> Facts:
     """The facts in a reference's text and in what slicing knows besides.
 
     Args:
-        hints: see `musadata.mining.slicing.hints.constructor_hints`.
+        hints: classes by their names in the reference -> `annotations` of their constructors.
         owner: the class whose constructor is called.
     """
     nodes = list(ast.walk(ast.parse(source)))
@@ -104,18 +98,13 @@ def find_facts(source: str, hints: Mapping[str, Any], owner: str) -> Facts:
         {name: tuple(found) for name, found in attributes.items()},
         {name: tuple(found) for name, found in keys.items()},
         known.get("annotations", {}),
-        known.get("defaults", {}),
         lengths,
         called_parameters,
         frozenset(parts),
         applied,
         _optional(nodes),
-        frozenset(_wrapping(nodes)),
         len(re.findall(r"Conv2d\b", source)) > len(re.findall(r"Linear\b", source)),
         max((int(found) for found in REDUCTION.findall(source)), default=1),
-        hints.get("", {}).get("settings", {}),
-        {_last(node.iter): options[_last(node.target)] for node in _loops(nodes) if _last(node.target) in options}
-        | dict(_looked_up(nodes, keys)),
     )
 
 
@@ -225,33 +214,6 @@ def _optional(nodes: list[ast.AST]) -> frozenset[str]:
             name = _key(node.left) or _last(node.left)
             found |= {name} - own.get(id(node), set())
     return frozenset(found)
-
-
-def _loops(nodes: list[ast.AST]) -> Iterator[ast.For | ast.comprehension]:
-    """Loops over what a name holds."""
-    for node in nodes:
-        if isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.iter, (ast.Name, ast.Attribute)):
-            yield node
-
-
-def _looked_up(nodes: list[ast.AST], keys: Table) -> Iterator[tuple[str, Values]]:
-    """What loops run over to look its items up in a table: the keys of the table that the code knows."""
-    for owner in [node for node in nodes if isinstance(node, (ast.For, ast.ListComp))]:
-        loop = owner if isinstance(owner, ast.For) else owner.generators[0]
-        read = [node for node in ast.walk(owner) if isinstance(node, ast.Subscript)]
-        for node in read:
-            is_item = isinstance(node.slice, ast.Name) and node.slice.id == _last(loop.target)
-            if is_item and _last(loop.iter) and keys.get(_last(node.value)):
-                yield _last(loop.iter), tuple(keys[_last(node.value)])
-
-
-def _wrapping(nodes: list[ast.AST]) -> Iterator[str]:
-    """Names of what is called with nothing but a layer of torch that is made in place."""
-    for node in nodes:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1:
-            layer = node.args[0]
-            if not node.keywords and isinstance(layer, ast.Call) and LAYER.match(ast.unparse(layer.func)):
-                yield node.func.id
 
 
 def _compared(function: ast.AST) -> Iterator[tuple[ast.AST, set[str]]]:

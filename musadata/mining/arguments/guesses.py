@@ -4,7 +4,6 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import yaml
@@ -12,8 +11,7 @@ import yaml
 from musadata.mining.arguments.annotations import Kind
 from musadata.mining.arguments.attempts import integers, with_integers
 from musadata.mining.arguments.defaults import default_text
-from musadata.mining.arguments.facts import Facts
-from musadata.mining.slicing.settings import CONFIGS
+from musadata.mining.arguments.facts import CONFIGS, Facts
 
 WIDTH = "24"  # what most parameters are guessed to be
 LARGE = 192  # a default width from this on is too large for a task
@@ -24,10 +22,6 @@ RULES: dict[str, str | list[str]] = yaml.safe_load(Path(__file__).with_name("gue
 MODULES = re.compile(
     r"^(module|model|block|layer|fn|net|encoder|decoder|backbone|head|body|func|function|main|inner|m|f)$"
 )
-# Names of all words of a language, or of all classes; and a word that stands for none, by which its number is found.
-WORDS = re.compile(r"(^|_)(vocab(ulary)?|[is]to[is]|words?|tokens|symbols|chars|alphabet|classes|labels)$|[a-z]2[a-z]")
-MARK = re.compile(r"[<\[]/?\w+[>\]]")
-WRAPPER = "nn.utils.weight_norm"  # what takes a layer and returns it
 MODULE_TEXTS = ("nn.Identity()", "nn.Linear(24, 24)", "nn.ReLU()")
 ACTIVATIONS = ("nn.GELU", "nn.ReLU")
 
@@ -35,15 +29,10 @@ ACTIVATIONS = ("nn.GELU", "nn.ReLU")
 def guess_arguments(signature: inspect.Signature, facts: Facts) -> Iterator[tuple[str, ...]]:
     """Guesses at the required constructor arguments, likeliest first."""
     required = [item for item in signature.parameters.values() if _is_required(item)]
-    told, facts = facts, replace(facts, settings={})
     modest = _modest_defaults(list(signature.parameters.values()), facts)
     if modest:
         yield modest
     yield tuple(guess_value(item, 0, facts) for item in required)
-    chosen = {name: text for name, text in told.settings.items() if not text[:1].isdigit()}  # without large sizes
-    for settings in (chosen, told.settings):
-        if settings:
-            yield tuple(guess_value(item, 0, replace(facts, settings=settings)) for item in required)
     if required:
         yield tuple(guess_value(item, 1, facts) for item in required)
         yield tuple(guess_value(item, 2, facts) for item in required)
@@ -111,8 +100,6 @@ def _guess_value(parameter: inspect.Parameter, variant: int, facts: Facts, depth
     if options and by_name not in map(repr, options):
         ordered = sorted(options, key=lambda item: str(item).lower() == "none")
         return repr(ordered[min(variant, len(ordered) - 1)])
-    if name in facts.items and not options and not kind.scalars:
-        return repr(facts.items[name][:1])
     if not kind.scalars and not kind.length:
         config = guess_config(name, facts, depth, variant=variant)
         if config:
@@ -122,14 +109,10 @@ def _guess_value(parameter: inspect.Parameter, variant: int, facts: Facts, depth
     plain = depth and by_name in (WIDTH, str(_distinct(name)))  # of a configuration
     if name in facts.optional and (plain or (kind.is_tensor and not kind.scalars)):
         return "None"
-    if name in facts.wrapping and not kind.is_known:
-        return WRAPPER
     if name in facts.called and not kind.is_known:
         made = by_name.partition("(")[0]
         norm = "nn.BatchNorm2d" if facts.convolves else "nn.LayerNorm"
         return made if made.startswith("nn.") else ("nn.ReLU", norm, "nn.Linear")[min(2, facts.called[name])]
-    if name in facts.lengths and not kind.is_known and WORDS.search(name):
-        return f"range({WIDTH})"  # whose number is all that most code asks for
     if name in facts.lengths and not kind.is_known and _literal(by_name) is not None:
         kind = Kind(length=min(8, max(2, facts.lengths[name])))
     return _fitted(by_name, kind, variant, name)
@@ -153,23 +136,19 @@ def guess_config(name: str, facts: Facts, depth: int, *, sure: bool = False, var
         sure: it is one, whatever its name is.
         variant: which of the options that the code knows for an item is chosen.
     """
-    reads, defaults = facts.reads(name), facts.defaults.get(name, {})
+    reads = facts.reads(name)
     is_config = (
         sure
         or CONFIGS.match(name)
-        or defaults
         or name in facts.parts
         or ((len(reads) > 1 or (reads and reads[0] in facts.attributes)) and not MODULES.match(name))
     )
     if depth < MAX_DEPTH and reads and is_config and name not in facts.applied:
-        known = {**facts.settings, **defaults}
-        items = [f"{item}={known.get(item) or _inner(item, facts, depth, variant)}" for item in reads]
+        items = [f"{item}={_inner(item, facts, depth, variant)}" for item in reads]
         return f"SimpleNamespace({', '.join(items)})"
     keys = facts.keys.get(name, ())
-    if any(map(MARK.fullmatch, keys)) and name not in facts.applied:
-        return "{" + ", ".join(f"{item!r}: {number}" for number, item in enumerate(keys)) + "}"
     if depth < MAX_DEPTH and keys and (sure or len(keys) > 1 or CONFIGS.match(name) or name in facts.parts):
-        items = [f"{item!r}: {facts.settings.get(item) or _inner(item, facts, depth, variant)}" for item in keys]
+        items = [f"{item!r}: {_inner(item, facts, depth, variant)}" for item in keys]
         return "{" + ", ".join(items) + "}"
     return "SimpleNamespace()" if CONFIGS.match(name) and name in facts.attributes and not reads else ""
 

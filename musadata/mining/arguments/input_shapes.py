@@ -4,10 +4,8 @@ import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 from musadata.mining.arguments.attempts import Draw, integers
-from musadata.mining.reading.viewed_inputs import viewed_inputs
 
 INTEGER_NAMES = re.compile(
     r"(^|_)(ids?|idx|index|indices|tokens?|labels?|token_ids|input_ids|timesteps?|captions?)($|_)"
@@ -60,11 +58,10 @@ def guess_inputs(
     shapes = [shape for rank in _ranks(source, required[0].name) for shape in _shapes(rank, sizes)]
     if any(map(_is_side, required[1:])):
         shapes = [(3, GRID[0] * GRID[1], width), (3, 1 + GRID[0] * GRID[1], width), (3, width, *GRID), *shapes]
-    viewed = viewed_inputs(source)
     for shape in [*shapes, *((width,) * rank for rank in (4, 3, 2) if width <= MAX_UNIFORM)]:
         lists.append(
             tuple(
-                plain or draw_input(item.name, (shape[0], *viewed.get(item.name, shape[1:])), source)
+                plain or draw_input(item.name, shape, source)
                 for item, plain in zip(required, required_draws, strict=True)
             )
         )
@@ -98,11 +95,6 @@ def _side(parameter: inspect.Parameter) -> Draw | None:
     literal = {"h": str(GRID[0]), "height": str(GRID[0]), "w": str(GRID[1]), "width": str(GRID[1])}.get(name, "")
     literal = literal or (str(GRID) if GRID_NAMES.search(name) else "")
     return Draw("literal", literal=literal, dtype="") if literal else None
-
-
-def features_of(init: tuple[str, ...], signature: inspect.Signature) -> int:
-    """How many features an input has, as far as constructor arguments say."""
-    return _sizes(init, signature).width
 
 
 @dataclass(frozen=True)
@@ -210,16 +202,7 @@ def draw_input(name: str, shape: tuple[int, ...], source: str) -> Draw:
     between = TARGET_NAMES.search(lowered) and re.search(r"bce|binary|sigmoid|dice|bceloss", source, re.I)
     if ADJACENCY_NAMES.search(lowered) and 1 < len(shape) < 4:  # between the nodes whose features come first
         return Draw("randn", (*shape[:-1], shape[-2]))
-    if MASK_NAMES.search(lowered) and len(shape) > 2 and _gets_dimensions(name, source):
-        return Draw("rand", shape[:2])
-    return Draw("rand" if MASK_NAMES.search(lowered) or between else "randn", shape[: _stated_rank(name, source)])
-
-
-@lru_cache(maxsize=64)
-def _stated_rank(name: str, source: str) -> int | None:
-    """How many dimensions an input has that gets others behind them: one for each row in `x[:, None, None, None]`."""
-    indexed = re.search(rf"\b{name}\[(:(?:, :)*)(?:, None){{2,}}\]", source)
-    return indexed[1].count(":") if indexed else None
+    return Draw("rand" if MASK_NAMES.search(lowered) or between else "randn", shape)
 
 
 def _is_class(name: str, source: str) -> bool:
@@ -236,13 +219,6 @@ def _with_classes(required: list[inspect.Parameter], classes: list[bool], width:
         else draw_input(item.name, (18, width), source)
         for item, is_class in zip(required, classes, strict=True)
     )
-
-
-@lru_cache(maxsize=64)
-def _gets_dimensions(name: str, source: str) -> bool:
-    """Whether the code makes four dimensions of an input with two: one flag of each token, for all heads and rows."""
-    indexed = rf"\b{name}\[:, None, None(?:, :)?\]"
-    return re.search(rf"{indexed}|\b{name}\.unsqueeze\(1\)\.unsqueeze\([12]\)", source) is not None
 
 
 def _mixed(required: list[inspect.Parameter], width: int, source: str) -> list[tuple[Draw, ...]]:

@@ -1,17 +1,15 @@
 """Converting an example from a docstring or a test to an attempt: positional arguments, and inputs as draws."""
 
 import ast
-import builtins
 import inspect
 from itertools import zip_longest
 from typing import Any
 
 import torch
 
-from musadata.mining.arguments.attempt_execution import HELPERS, AttemptRunner
+from musadata.mining.arguments.attempt_execution import AttemptRunner
 from musadata.mining.arguments.attempts import Attempt, Draw
 from musadata.mining.arguments.defaults import PLAIN, default_text
-from musadata.mining.arguments.guesses import guess_by_name
 
 HALF = ("float16", "bfloat16")
 
@@ -80,12 +78,14 @@ def _plain_text(runner: AttemptRunner, text: str, default: str | None) -> str:
     """The value of an expression as a literal, or the expression itself if its value has no literal.
 
     A name that nothing binds is a parameter of the function that shows the example: it is the `default` of what it is
-    given for, or a guess.
+    given for.
     """
     try:
         value = runner.value(text)
     except NameError:
-        text = default if default is not None and text.isidentifier() else _with_guesses(runner, text)
+        if default is None or not text.isidentifier():
+            raise
+        text = default
         value = runner.value(text)
     if isinstance(value, torch.Size):
         value = tuple(value)
@@ -95,17 +95,6 @@ def _plain_text(runner: AttemptRunner, text: str, default: str | None) -> str:
     except (ValueError, SyntaxError):
         pass
     return text.replace("torch.nn.functional.", "F.").replace("torch.nn.", "nn.")
-
-
-def _with_guesses(runner: AttemptRunner, text: str) -> str:
-    """The expression with a guess in place of each name that nothing binds."""
-    tree = ast.parse(text, mode="eval")
-    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    bound = {node.id for node in names if not isinstance(node.ctx, ast.Load)} | {*runner.space, *HELPERS}
-    for node in names:
-        if node.id not in bound and not hasattr(builtins, node.id):
-            node.id = guess_by_name(node.id)  # written where the name stood
-    return ast.unparse(tree)
 
 
 def _as_draw(runner: AttemptRunner, text: str, half: bool) -> Draw | None:

@@ -70,8 +70,7 @@ def positional_form(source: str, model: type, space: Mapping[str, Any]) -> str:
         )
         if isinstance(function, ast.FunctionDef) and function.args.args:
             missing = _missing(model, owner, function, space) if method == "__init__" else {}
-            wrapped = _wrapped(function, space) if method == "__init__" else []
-            edits += _edits(function, missing, wrapped, starts)
+            edits += _edits(function, missing, starts)
     data = source.encode()
     for start, end, text in sorted(edits, reverse=True):
         data = data[:start] + text.encode() + data[end:]
@@ -90,23 +89,6 @@ def _with_self(source: str) -> str:
             lines[function.lineno - 1] = start.replace("forward(", f"forward({separator}", 1)
             del lines[marks[0].lineno - 1]
     return "".join(lines)
-
-
-def _wrapped(function: ast.FunctionDef, space: Mapping[str, Any]) -> list[str]:
-    """What `*args` must hold, if a constructor only hands it on to another class: that class's required parameters."""
-    if function.args.vararg is None or len(function.args.args) > 1 or function.args.kwonlyargs:
-        return []
-    star = function.args.vararg.arg
-    read = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == star]
-    for call in [node for node in ast.walk(function) if isinstance(node, ast.Call)]:
-        if len(read) == 1 and [ast.unparse(item) for item in call.args] == [f"*{star}"]:
-            made = _made_from(space.get(ast.unparse(call.func)))
-            return [item.name for item in made if item.kind in NAMED and item.default is Parameter.empty]
-    return []
-
-
-def _places(*nodes: ast.arg | ast.Name) -> list[tuple[int, int]]:
-    return [(node.lineno, node.col_offset) for node in nodes]
 
 
 Missing = dict[ast.Call, list[str]]  # calls that hand on `**kwargs` -> required parameters that only this can give
@@ -140,16 +122,8 @@ def _made_from(made: object) -> list[inspect.Parameter]:
     return _parameters(owner) if isinstance(vars(owner)["__init__"], FunctionType) else []
 
 
-def _edits(
-    function: ast.FunctionDef, missing: Missing, wrapped: list[str], starts: list[int]
-) -> list[tuple[int, int, str]]:
+def _edits(function: ast.FunctionDef, missing: Missing, starts: list[int]) -> list[tuple[int, int, str]]:
     arguments = function.args
-    if wrapped and arguments.vararg is not None:
-        vararg = arguments.vararg
-        read = next(node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == vararg.arg)
-        text = ", ".join(wrapped)
-        begins = [starts[line - 1] + column for line, column in _places(vararg, read)]
-        return [(begin - 1, begin + len(vararg.arg.encode()), text) for begin in begins]
     if not missing and (not arguments.kwonlyargs or arguments.vararg is not None):
         return []
 

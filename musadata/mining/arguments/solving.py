@@ -6,7 +6,6 @@ difference of the numbers changes with it, the size is sought at which the diffe
 dimensions is wrong, that of each input is tried. What comes further in the code is gone on with.
 """
 
-import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from itertools import islice
 from musadata.mining.arguments.attempt_execution import MAX_ELEMENTS, AttemptRunner, Result
 from musadata.mining.arguments.attempts import Attempt, with_draw
 from musadata.mining.arguments.stated_sizes import LARGEST, stated_sizes
-from musadata.mining.messages import Said
+from musadata.mining.reading.messages import Said
 
 REACH = 64  # times the values that are known
 MAX_STEPS = 10  # towards the zero of one difference
@@ -88,7 +87,7 @@ def _trials(runner: AttemptRunner, attempt: Attempt, failure: Result, correction
                 for second in islice(corrections(corrected, result), MAX_SECOND):
                     yield from tried(second)
     ranks = _other_ranks(attempt)
-    is_of_ranks = Said.RANK.read(failure.error) or _is_folded(attempt, failure)
+    is_of_ranks = Said.RANK.read(failure.error)
     for other in ranks if is_of_ranks else ():
         yield from tried(other)
     for coordinate in _coordinates(attempt):
@@ -140,12 +139,6 @@ def _next_value(known: dict[int, int], by_half: bool) -> int | None:
             return None
         return (low + high) // 2 if by_half or not low < guess < high else guess
     return min(max(guess, low // REACH), REACH * high)
-
-
-def _is_folded(attempt: Attempt, failure: Result) -> bool:
-    """Whether there are as many times too many features as an input has rows between its batch and its features."""
-    rows = {math.prod(draw.shape[1:-1]) for draw in attempt.draws if len(draw.shape) > 2} - {1}
-    return any(item.got == item.want * times for item in stated_sizes(failure.error) for times in rows)
 
 
 def _difference(failure: Result) -> int | None:

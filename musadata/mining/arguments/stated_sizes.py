@@ -8,13 +8,13 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import permutations
 
 from musadata.mining.arguments.attempts import Attempt, Draw
-from musadata.mining.messages import Said
+from musadata.mining.reading.messages import Said
 
 LARGEST = 4096
 LARGEST_SIDE = 512
-MAX_PARTS = 16  # that channels are taken apart into
 HALVED = 32  # the sides of an image that is halved five times
 # Messages that name two sizes, and whether either may be the wrong one.
 WANTED = {
@@ -28,10 +28,6 @@ WANTED = {
     Said.EXPECTED: False,
 }
 OF_CHANNELS = (Said.GROUPS, Said.STATISTICS)
-HEAD = (Said.PRODUCT, Said.VIEW, Said.SMALL)  # errors of a network whose head fits images of one size alone
-# The sizes that data sets have, by channels.
-SIDES = {1: (28, 32), 3: (224, 32)}
-LARGE_SIDE = 200  # from here on one image is enough
 
 
 @dataclass(frozen=True)
@@ -48,16 +44,15 @@ def resize(attempt: Attempt, error: str) -> Iterator[Attempt]:
     """Variants of a failed attempt whose inputs have the sizes that the message asks for, likeliest first."""
     known = {size for draw in attempt.draws for size in draw.shape}
     read = stated_sizes(error)
-    vectors = len({len(draw.shape) for draw in attempt.draws}) > 1  # beside images or sequences
-    for stated in read if vectors else ():
-        yield from _widened(attempt, stated, 2)
     viewed = Said.VIEW.read(error)
     if viewed:
         yield from _fit_view(attempt, *_elements(attempt, viewed[1], int(viewed[2])))
+    for first, second in permutations(_shapes(Said.SHAPES.read(error)) or [(), ()]):
+        for number, draw in enumerate(attempt.draws):
+            if draw.shape == first != second:
+                yield _with_shape(attempt, number, second)
     if Said.POOLED.read(error):
         yield from _enlarged(attempt, error)
-    if any(said.read(error) for said in HEAD):
-        yield from _usual_images(attempt)
     if Said.DIVIDES.read(error):
         yield from _divisible(attempt)
     joins = any(stated.dim > 1 or stated.joins for stated in read)
@@ -65,15 +60,8 @@ def resize(attempt: Attempt, error: str) -> Iterator[Attempt]:
         yield from _divisible(attempt)
     for stated in read:
         yield from _scaled(attempt, stated) if stated.joins else ()
-    if len(read) > 1 and Stated(read[0].want, read[0].got, 1) in read:
-        for stated in read:  # either side may be the wrong one: the input that has this size, before parts of others
-            yield from _of_channels(attempt, stated)
     for stated in read:
-        yield from _joined(attempt, stated)
-        yield from _of_part(attempt, stated)
         yield from _resized(attempt, stated)
-    for stated in read:
-        yield from _widened(attempt, stated)
     if Said.SMALL.read(error):
         yield from _enlarged(attempt, error)
 
@@ -102,24 +90,6 @@ def _fit_view(attempt: Attempt, want: int, got: int) -> Iterator[Attempt]:
             yield _with_shape(attempt, number, (*draw.shape[:2], math.isqrt(pixels), math.isqrt(pixels)))
 
 
-def _usual_images(attempt: Attempt) -> Iterator[Attempt]:
-    """Images of the sizes that data sets have: all images of one shape alike, as a pair is, and then each alone."""
-    for number, draw in enumerate(attempt.draws):
-        alike = [place for place, item in enumerate(attempt.draws) if item.shape == draw.shape]
-        for side in SIDES.get(draw.shape[1], ()) if len(draw.shape) == 4 else ():
-            if draw.shape[2:] != (side, side):
-                single = _with_batch_of_one(attempt, draw.shape[0]) if side >= LARGE_SIDE else attempt
-                for places in (alike, [number]) if len(alike) > 1 else ([number],):
-                    sides = [(place, dim) for place in places for dim in (2, 3)]
-                    yield _with_sizes(single, sides, side)
-
-
-def _with_batch_of_one(attempt: Attempt, batch: int) -> Attempt:
-    """The attempt with one item in each input of this batch."""
-    places = [(number, 0) for number, draw in enumerate(attempt.draws) if draw.shape[:1] == (batch,)]
-    return _with_sizes(attempt, places, 1)
-
-
 def stated_sizes(error: str) -> list[Stated]:
     """What a message says of sizes: which one there is and which one is wanted."""
     found = []
@@ -129,7 +99,9 @@ def stated_sizes(error: str) -> list[Stated]:
             continue
         groups = match.groupdict()
         if "wanted" in groups:
-            wanted, shape = (list(map(int, re.findall(r"\d+", groups[name]))) for name in ("wanted", "shape"))
+            shape, wanted = _shapes(match)
+            if said is Said.SHAPES and len(wanted) != len(shape):
+                continue
             pairs = zip(wanted, shape[-len(wanted) :], range(len(shape) - len(wanted), len(shape)), strict=False)
             read = [Stated(got, want, dim) for want, got, dim in pairs]
         else:
@@ -142,6 +114,11 @@ def stated_sizes(error: str) -> list[Stated]:
     return [
         item for item in dict.fromkeys(found) if item.got != item.want and 0 < item.want <= LARGEST and item.got > 0
     ]
+
+
+def _shapes(match: re.Match[str] | None) -> list[tuple[int, ...]]:
+    """The two shapes that a message states."""
+    return [tuple(map(int, re.findall(r"\d+", match[name]))) for name in ("shape", "wanted")] if match else []
 
 
 def _resized(attempt: Attempt, stated: Stated) -> Iterator[Attempt]:
@@ -168,53 +145,6 @@ def _resized(attempt: Attempt, stated: Stated) -> Iterator[Attempt]:
         yield _with_sizes(attempt, places, stated.want)
     if stated.dim < 2:
         yield from _in_proportion(attempt, stated)
-
-
-def _of_channels(attempt: Attempt, stated: Stated) -> Iterator[Attempt]:
-    """The channels of an input that are as many as a message says, the last input first."""
-    for number, draw in reversed(list(enumerate(attempt.draws))):
-        if len(draw.shape) > 1 and draw.shape[1] == stated.got:
-            yield _with_sizes(attempt, [(number, 1)], stated.want)
-
-
-def _joined(attempt: Attempt, stated: Stated) -> Iterator[Attempt]:
-    """The channels that are missing, given to one of the inputs that are joined before they are met."""
-    joined = [number for number, draw in enumerate(attempt.draws) if len(draw.shape) > max(1, stated.dim)]
-    if stated.dim == 1 and len(joined) > 1 and sum(attempt.draws[number].shape[1] for number in joined) == stated.got:
-        for number in joined:
-            size = attempt.draws[number].shape[1] + stated.want - stated.got
-            if size > 0:
-                yield _with_sizes(attempt, [(number, 1)], size)
-
-
-def _of_part(attempt: Attempt, stated: Stated) -> Iterator[Attempt]:
-    """The channels or features of an input of which the code takes equal parts, or all but some."""
-    if stated.joins or stated.dim not in (-1, 1) or stated.got == 1:
-        return
-    for number, draw in reversed(list(enumerate(attempt.draws))):
-        dim = 1 if stated.dim == 1 else len(draw.shape) - 1
-        is_larger = 0 < dim < len(draw.shape) and draw.shape[dim] > stated.got and stated.got not in draw.shape
-        if is_larger and draw.kind in ("randn", "rand"):
-            parts, rest = divmod(draw.shape[dim], stated.got)
-            sizes = [parts * stated.want] if rest == 0 and parts <= MAX_PARTS else []
-            for size in (*sizes, draw.shape[dim] + stated.want - stated.got):
-                if 0 < size <= LARGEST:
-                    yield _with_sizes(attempt, [(number, dim)], size)
-
-
-def _widened(attempt: Attempt, stated: Stated, rank: int = 0) -> Iterator[Attempt]:
-    """One of several inputs with the features or channels that are missing: it is joined to what others are made to.
-
-    `rank`: of this input; 0 for any.
-    """
-    if len(attempt.draws) < 2 or stated.joins or stated.dim > 1:
-        return
-    for number, draw in reversed(list(enumerate(attempt.draws))):
-        dim = 1 if stated.dim == 1 else len(draw.shape) - 1
-        if rank in (0, len(draw.shape)) and 0 < dim < len(draw.shape) and draw.shape[dim] < stated.got:
-            size = draw.shape[dim] + stated.want - stated.got
-            if size > 0:
-                yield _with_sizes(attempt, [(number, dim)], size)
 
 
 def _divisible(attempt: Attempt) -> Iterator[Attempt]:

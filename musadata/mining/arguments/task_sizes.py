@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from musadata.mining.arguments.accidental_sizes import with_whole_images, without_accidents
+from musadata.mining.arguments.accidental_sizes import without_accidents
 from musadata.mining.arguments.attempt_execution import AttemptRunner
 from musadata.mining.arguments.attempts import Attempt, with_draw
 from musadata.mining.arguments.guesses import ACTIVATIONS, guess_by_name
@@ -22,8 +22,6 @@ MAX_OPERATIONS = 3_000_000  # multiply-adds
 MODEL_WIDTH = 64  # of the constructor's: those from here on are not only a test's
 MIN_SIDE = 6  # of an image that is shrunk: of a smaller one a convolution sees little but its padding
 POSITIVE_NAMES = re.compile(r"target|label|prob|var|mask|weight|std|sigma|rate|scale")
-FACTORS = re.compile(r"scale|factor|stride|^(up|down|r|s)$")
-RESAMPLING = re.compile(r"PixelShuffle|PixelUnshuffle|pixel_shuffle|pixel_unshuffle|Upsample|interpolate")
 Sizes = dict[int, tuple[tuple[int, ...], ...]]
 # By rank, then by dimension: sizes to choose from.
 TARGETS: Sizes = {
@@ -51,10 +49,9 @@ def improve_sizes(runner: AttemptRunner, attempt: Attempt, parameters: list[str]
         parameters: the names of the inputs.
         unit: no multiple of it becomes smaller than it; bottlenecks divide widths.
     """
-    attempt = with_whole_images(runner, attempt)
     attempt = _promote(runner, _both_signs(runner, attempt, parameters))
     attempt = _retarget(runner, attempt, salt, unit)
-    return _limit(runner, without_accidents(runner, attempt, parameters), unit)
+    return _limit(runner, without_accidents(runner, attempt), unit)
 
 
 def fill_identities(runner: AttemptRunner, attempt: Attempt, parameters: list[str]) -> Attempt:
@@ -72,32 +69,6 @@ def fill_identities(runner: AttemptRunner, attempt: Attempt, parameters: list[st
             if runner.works(trial):
                 attempt = trial
                 break
-    return attempt
-
-
-def raise_factors(runner: AttemptRunner, attempt: Attempt, parameters: list[str]) -> Attempt:
-    """The attempt with a factor of two where one of one leaves a layer for up- or downsampling nothing to do.
-
-    `parameters`: the names of the constructor's arguments.
-    """
-    for place, (name, text) in enumerate(zip(parameters, attempt.init, strict=False)):
-        if text != "1" or not FACTORS.search(name) or not RESAMPLING.search(runner.source):
-            continue
-        raised = replace(attempt, init=(*attempt.init[:place], "2", *attempt.init[place + 1 :]))
-        shapes = [
-            (*draw.shape[:-3], draw.shape[-3] * 4, *draw.shape[-2:]) for draw in raised.draws if len(draw.shape) > 2
-        ]
-        wider = (
-            [
-                replace(
-                    raised,
-                    draws=tuple(replace(draw, shape=shape) for draw, shape in zip(raised.draws, shapes, strict=True)),
-                )
-            ]
-            if len(shapes) == len(raised.draws)
-            else []
-        )
-        attempt = next((trial for trial in (raised, *wider) if runner.works(trial)), attempt)
     return attempt
 
 

@@ -8,7 +8,7 @@ from musadata.mining.kernels.equivalents import Equivalent, write_module
 from musadata.mining.kernels.extension_names import Alias
 from musadata.mining.kernels.native_slicing import NativeSlice, flatten, slice_native
 from musadata.mining.kernels.pairs import Link, Linker, Use
-from musadata.mining.kernels.rebinding import RebuiltTree, UnbuiltTree
+from musadata.mining.kernels.rebinding import ExtendedTree, RebuiltTree
 from musadata.mining.reading.parsing import Definition
 from musadata.mining.slicing.class_slicing import Slicer, Unsliceable
 from musadata.mining.slicing.definition_index import PackageIndex
@@ -43,13 +43,13 @@ def cut_module(tree: Tree, node_name: str, path: str) -> tuple[str, Slice, Slice
     return *write_slice(slicer, root), slicer
 
 
-def cut_reference(tree: Tree, linker: Linker, equivalent: Equivalent) -> str:
+def cut_reference(tree: Tree, equivalent: Equivalent) -> str:
     """The definitions of a reference: the plain version as `Model`.
 
     Raises:
         Unsliceable: as `cut_module`; also where the plain version needs native code itself.
     """
-    unbuilt = UnbuiltTree(tree, linker.repository, _additions(equivalent, plain=True))
+    unbuilt = ExtendedTree(tree, _additions(equivalent, plain=True))
     text, cut, _ = cut_module(unbuilt, *_root(equivalent, plain=True))
     if any(piece.is_extension for piece in cut.pieces) or REGISTERED.search(text):
         raise Unsliceable("needs_native_code", equivalent.plain.name)

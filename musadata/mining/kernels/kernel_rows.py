@@ -138,7 +138,7 @@ class KernelMiner:
         """The equivalent as a reference, with inputs on which it runs."""
         name = equivalent.plain.name
         try:
-            definitions = cut_reference(self._source.tree, self._linker, equivalent)
+            definitions = cut_reference(self._source.tree, equivalent)
         except Unsliceable as error:
             return _reject("tasks", f"equivalent_{error.reason}", error.detail, where)
         called = name if equivalent.is_module else PAIR

@@ -33,22 +33,6 @@ class ExtendedTree:
         return self._tree.read(path) + self._additions.get(path, "").encode()
 
 
-class UnbuiltTree(ExtendedTree):
-    """An extended tree in which functions do not load extensions: a reference runs without them."""
-
-    def __init__(self, tree: Tree, repository: Repository, additions: Mapping[str, str]):
-        super().__init__(tree, additions)
-        self._repository = repository
-
-    def read(self, path: str) -> bytes:
-        data = self._tree.read(path)
-        aliases = self._repository.aliases(path) if path.endswith(".py") else {}
-        module = self._repository.module(path) if aliases else None
-        if module is not None:
-            data = _unloaded(decode_source(data), module, aliases).encode()
-        return data + self._additions.get(path, "").encode()
-
-
 class RebuiltTree(ExtendedTree):
     """An extended tree in which imports of extensions are replaced."""
 
@@ -154,16 +138,6 @@ def _imports(module: ast.Module, aliases: Mapping[str, Alias]) -> Iterator[Edit]
             indent = " " * statement.col_offset
             written = f"{indent}{others or 'pass'}\n" if others or indent else ""
             yield statement.lineno, statement.end_lineno or statement.lineno, written, some
-
-
-def _unloaded(text: str, module: ast.Module, aliases: Mapping[str, Alias]) -> str:
-    """The text without the statements in functions that load an extension into a name."""
-    scopes = [node for node in module.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
-    found = [node for node, _ in _binders(scopes, aliases) if isinstance(node, ast.Assign)]
-    lines = text.splitlines(keepends=True)
-    for node in sorted(found, key=lambda item: item.lineno, reverse=True):
-        lines[node.lineno - 1 : node.end_lineno] = [f"{' ' * node.col_offset}pass\n"]
-    return "".join(lines)
 
 
 def _binders(nodes: Iterable[ast.stmt], aliases: Mapping[str, Alias]) -> Iterator[tuple[ast.stmt, frozenset[str]]]:

@@ -14,27 +14,21 @@ _CHECKS = ("isinstance", "issubclass")
 
 
 def without_idle_classes(source: str) -> str:
-    """The source with empty bodies for such classes, so that what only their methods need may go as well.
-
-    A tuple at the top of the file that is named in checks alone makes no instance of its classes either. A decorator
-    might keep a class for later.
-    """
+    """The source with empty bodies for such classes, so that what only their methods need may go as well."""
     tree = ast.parse(source)
-    classes = {
+    classes = {  # a decorator might keep one for later
         node.name: node
         for node in tree.body
         if isinstance(node, ast.ClassDef) and node.name != "Model" and not node.decorator_list
     }
-    groups = {node.targets[0].id: node for node in tree.body if _is_group(node)}  # type: ignore[attr-defined]
-    idle, seen = {**classes, **groups}, -1
+    idle, seen = dict(classes), -1
     while len(idle) != seen:
         seen = len(idle)
         named = set(_named(tree, {id(node) for node in idle.values()}))
         idle = {name: node for name, node in idle.items() if name not in named}
     lines = source.splitlines(keepends=True)
     for name, node in sorted(idle.items(), key=lambda item: -item[1].lineno):
-        if name in classes:
-            lines[node.lineno - 1 : node.end_lineno] = [f"class {name}:\n", "    pass\n"]
+        lines[node.lineno - 1 : node.end_lineno] = [f"class {name}:\n", "    pass\n"]
     return "".join(lines)
 
 
@@ -92,16 +86,6 @@ def _names(node: ast.AST) -> set[str]:
 
 def _has_methods(node: ast.ClassDef) -> bool:
     return any(isinstance(item, ast.FunctionDef) for item in node.body)
-
-
-def _is_group(node: ast.stmt) -> bool:
-    return (
-        isinstance(node, ast.Assign)
-        and len(node.targets) == 1
-        and isinstance(node.targets[0], ast.Name)
-        and isinstance(node.value, ast.Tuple)
-        and all(isinstance(item, ast.Name) for item in node.value.elts)
-    )
 
 
 def _named(tree: ast.Module, idle: Collection[int]) -> Iterator[str]:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 from torch import nn
@@ -69,23 +69,6 @@ def without_idle_methods(source: str, entered: Collection[str]) -> str:
             return _without(source, tree, [node for _, node in idle])
         idle = left
     return source
-
-
-def without_unread_properties(source: str) -> str:
-    """The source without properties, and what sets them, of which nothing reads the value."""
-    tree = ast.parse(source)
-    nodes = list(ast.walk(tree))
-    read = {item.attr for item in nodes if isinstance(item, ast.Attribute) and isinstance(item.ctx, ast.Load)}
-    read |= {item.value for item in nodes if isinstance(item, ast.Constant) and isinstance(item.value, str)}
-    owners = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-    unread = [item for owner in owners for item in owner.body if _is_property(item) and item.name not in read]
-    return _without(source, tree, unread) if unread else source
-
-
-def _is_property(node: ast.stmt) -> TypeGuard[ast.FunctionDef]:
-    if not isinstance(node, ast.FunctionDef) or not node.decorator_list:
-        return False
-    return {ast.unparse(one) for one in node.decorator_list} <= {"property", f"{node.name}.setter"}
 
 
 def _without(source: str, tree: ast.Module, methods: Sequence[ast.FunctionDef]) -> str:

@@ -26,7 +26,7 @@ from musadata.mining.pruning.idle_classes import (
     without_idle_entries,
     without_own_defaults,
 )
-from musadata.mining.pruning.idle_methods import watch_entries, without_idle_methods, without_unread_properties
+from musadata.mining.pruning.idle_methods import watch_entries, without_idle_methods
 from musadata.mining.pruning.survey import Survey, defined_names
 from musadata.mining.pruning.unused import drop_unused
 from musadata.mining.reading.parsing import first_line
@@ -205,10 +205,8 @@ class _Reduction:
 
     def _without_idle_methods(self, found: Pruned) -> Iterator[Pruned]:
         """Without methods that no run enters, and without what nothing reads then."""
-        fewer = without_unread_properties(found.source)
-        for text in (without_idle_methods(fewer, self._entered), without_idle_methods(found.source, self._entered)):
-            if text != found.source:
-                yield from _candidates(text, found.attempt)
+        text = without_idle_methods(found.source, self._entered)
+        yield from _candidates(text, found.attempt) if text != found.source else ()
 
 
 Edit = Callable[[Pruned], Iterator[Pruned]]

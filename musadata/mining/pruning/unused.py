@@ -12,7 +12,6 @@ from musadata.mining.pruning.cutting import Cutter
 from musadata.mining.pruning.handed_on_arguments import drop_handing_on
 from musadata.mining.pruning.parameters import drop_parameters, join_changed
 from musadata.mining.pruning.survey import defined_names
-from musadata.mining.pruning.torch_bases import TorchBases
 from musadata.mining.pruning.uses import WORD, Scope, Uses
 from musadata.mining.slicing.members import is_docstring
 from musadata.mining.slicing.naming import sort_imports
@@ -62,14 +61,14 @@ def drop_unused(
 def _drop_unread(tree: ast.Module, uses: Uses, cutter: Cutter, objects: int) -> None:
     """Statements that only bind what nothing reads."""
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    bases, made = TorchBases(tree), classes.keys() | _functions(tree, any_kind=objects > 1)
+    made = classes.keys() | _functions(tree, any_kind=objects > 1)
     for node in _unreached(tree, uses):
         cutter.drop_statement(node)
     for node in classes.values():
         _skip_empty_bases(node, classes, uses, cutter)
     for scope in uses.scopes:
-        read = _read_outside(scope.owner, classes, bases) if scope.owner is not None else None
-        _drop_in(scope, uses.read | read if read is not None else None, cutter, made if objects else ())
+        is_known = scope.owner is not None and _is_own(scope.owner, classes)
+        _drop_in(scope, uses.read if is_known else None, cutter, made if objects else ())
 
 
 def _functions(tree: ast.Module, *, any_kind: bool) -> set[str]:
@@ -108,24 +107,13 @@ def _skip_empty_bases(node: ast.ClassDef, classes: dict[str, ast.ClassDef], uses
             cutter.replace(*place, ast.unparse(above.bases[0]))
 
 
-def _read_outside(node: ast.ClassDef, classes: dict[str, ast.ClassDef], bases: TorchBases) -> frozenset[str] | None:
-    """The attributes of a class that code outside the reference reads; None if that is not known.
-
-    It is known if all its bases are defined here, or are classes of torch.
-    """
-    found = frozenset[str]()
-    for base in node.bases:
-        name = ast.unparse(base)
-        if name in ROOTS:
-            continue
+def _is_own(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> bool:
+    """Whether all bases of a class are defined here, so that no code outside the reference reads its attributes."""
+    for name in map(ast.unparse, node.bases):
         above = classes.get(name)
-        read = bases.attributes(base) if above is None else None
-        if above is not None and above is not node:
-            read = _read_outside(above, classes, bases)
-        if read is None:
-            return None
-        found |= read
-    return None if node.keywords or node.decorator_list else found
+        if name not in ROOTS and (above is None or above is node or not _is_own(above, classes)):
+            return False
+    return not node.keywords and not node.decorator_list
 
 
 def _drop_in(scope: Scope, attributes: set[str] | None, cutter: Cutter, made: Collection[str]) -> None:

@@ -18,7 +18,6 @@ from musadata.mining.slicing.members import is_docstring
 from musadata.mining.slicing.naming import Names
 from musadata.mining.slicing.pieces import Piece, Slice, in_order
 from musadata.mining.slicing.resolving import WITHOUT_FORWARD, Resolver, Use, follow_chain
-from musadata.mining.slicing.settings import Settings
 
 MAX_DEFINITIONS = 200  # a larger slice is a program, not a module
 MAX_LINES = 5000
@@ -37,7 +36,6 @@ class Slicer:
         self.index = index
         self.resolver = Resolver(index)
         self.callers = Callers(index)
-        self.settings = Settings(index)
 
     def module_classes(self, module: ParsedModule) -> list[Definition]:
         """The classes of a file that are `nn.Module`s with a `forward` of their own or inherited, in order."""
@@ -272,13 +270,10 @@ class _Cut:
             if meaning.name.split(".")[0] not in index.importable and not index.is_stand_in(meaning.name):
                 if index.module(meaning.name) is None:  # a folder, of native code that is built into it
                     return self._names.external(External(meaning.name))
-                held = self._resolver.namespace(meaning, piece.definition)
-                if held is None and use.hard:
+                if use.hard:
                     raise Unsliceable("module_as_value", use.chain)
-                if held is None:
-                    self._unbound[use.root] = "module_as_value"
-                    return use.prefix
-                return self._copy(piece, held, use, bound)
+                self._unbound[use.root] = "module_as_value"
+                return use.prefix
             meaning = External(meaning.name)
         return self._names.external(meaning)
 

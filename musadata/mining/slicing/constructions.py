@@ -5,7 +5,7 @@ table of the repository in such a call is fixed in a subclass, so that it become
 """
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from musadata.mining.reading.parsing import Definition, ParsedModule, bound_names
@@ -13,7 +13,6 @@ from musadata.mining.slicing.constructors import find_constructor
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.evidence import Example, called_name, read_examples
 from musadata.mining.slicing.fixed_arguments import KNOWN, fix_arguments, free_names
-from musadata.mining.slicing.settings import CONFIGS, settled
 
 EVIDENCE = "construction"
 MAX_CONSTRUCTIONS = 3
@@ -28,12 +27,10 @@ class Constructions:
     Attributes:
         plain: examples without names of the repository.
         fixed: subclasses that fix these, and other arguments.
-        asked: examples of functions that must be given some of the values, which are guessed.
     """
 
     plain: tuple[Example, ...]
     fixed: tuple[tuple[Definition, Example], ...]
-    asked: tuple[Example, ...] = ()
 
 
 def find_constructions(
@@ -56,7 +53,7 @@ def find_constructions(
         for read in read_examples(function.body, name, EVIDENCE, variables) if name in called else ():
             example = _without_rest(read, function)
             names = _names(example)
-            if names <= KNOWN | _asked_for(function):
+            if names <= KNOWN:
                 plain |= {} if function.name == MAIN else {_without_call(example): None}  # an example with a call
             elif names <= KNOWN | module.bindings.keys():
                 mined[_without_call(example)] = None
@@ -71,59 +68,21 @@ def find_constructions(
     parts = {} if fixed else _own_parts(index, module, definition)
     made = fix_arguments(index, module, definition, Example((), tuple(parts.items())), len(mined)) if parts else None
     fixed += [made] if made is not None else []
-    asked = sorted((item for item in plain if _names(item) - KNOWN), key=_weight)
-    shown = [item for item in sorted(plain, key=_weight) if item not in asked]
-    shown = shown or sorted(_plain_elsewhere(index, definition, users), key=_weight)
-    return Constructions(tuple(shown[:MAX_CONSTRUCTIONS]), tuple(fixed), tuple(asked[:MAX_CONSTRUCTIONS]))
+    shown = sorted(plain, key=_weight) or sorted(_plain_elsewhere(index, definition, users), key=_weight)
+    return Constructions(tuple(shown[:MAX_CONSTRUCTIONS]), tuple(fixed))
 
 
 def _plain_elsewhere(index: PackageIndex, definition: Definition, users: Iterable[ParsedModule]) -> Iterator[Example]:
     """Constructions of plain values in other files, where the name means this class."""
-    for _, example in constructions_in(index, definition, users):
-        if _names(example) <= KNOWN and (example.init or example.init_keywords):
-            yield _without_call(example)
-
-
-def constructions_in(
-    index: PackageIndex, definition: Definition, users: Iterable[ParsedModule]
-) -> Iterator[tuple[ParsedModule, Example]]:
-    """Constructions in these files, where the name means this class, with the file of each."""
     name = definition.names[0]
     for module in users:
         meaning = index.resolve(module, name)
         if isinstance(meaning, Definition) and meaning.key == definition.key:
             for function in _functions(module):
-                for example in read_examples(function.body, name, EVIDENCE, _defaults(function)):
-                    yield module, _without_rest(example, function)
-
-
-def settled_constructions(
-    index: PackageIndex,
-    module: ParsedModule,
-    definition: Definition,
-    users: Iterable[ParsedModule],
-    settings: Mapping[str, str],
-) -> list[Example]:
-    """Constructions in any file with the settings of the tree in place of what is read from a configuration.
-
-    The last one is made of the settings alone that have the names of arguments, as `Net(**config["model"])` is.
-    """
-    found: dict[Example, None] = {}
-    for user, example in constructions_in(index, definition, [module, *users]):
-        made = Example(
-            tuple(settled(text, settings) for text in example.init),
-            tuple((name, settled(text, settings)) for name, text in example.init_keywords),
-            evidence=EVIDENCE,
-        )
-        others = _names(made) - KNOWN
-        is_told = (made.init, made.init_keywords) != (example.init, example.init_keywords)
-        if is_told and not others & {*user.bindings, "self", "*"}:
-            found[made] = None
-    shown = sorted(found, key=lambda item: (len(_names(item) - KNOWN), _weight(item)))[:MAX_CONSTRUCTIONS]
-    constructor = find_constructor(index, definition)
-    needed = [name for name in constructor.names if name in constructor.required]
-    named = Example((), tuple((name, settings.get(name, name)) for name in needed), evidence=EVIDENCE)
-    return [*shown, *([named] if any(name in settings for name in needed) else [])]
+                for read in read_examples(function.body, name, EVIDENCE, _defaults(function)):
+                    example = _without_rest(read, function)
+                    if _names(example) <= KNOWN and (example.init or example.init_keywords):
+                        yield _without_call(example)
 
 
 def _functions(module: ParsedModule) -> Iterator[ast.FunctionDef]:
@@ -148,13 +107,6 @@ def _known_part(index: PackageIndex, example: Example, definition: Definition, k
     by_name = [*zip(find_constructor(index, definition).names, example.init, strict=False), *example.init_keywords]
     kept = tuple((name, text) for name, text in by_name if not text.startswith("*") and free_names(text) <= set(known))
     return Example((), tuple(item for item in kept if item[0] != "**"), evidence=EVIDENCE)
-
-
-def _asked_for(function: ast.FunctionDef) -> set[str]:
-    """The arguments that a function must be given; their values are guessed. A configuration is no plain value."""
-    arguments = function.args.args
-    required = {item.arg for item in arguments[: len(arguments) - len(function.args.defaults)]}
-    return {name for name in required - {"self", "cls"} if not CONFIGS.match(name)}
 
 
 def _keys(function: ast.FunctionDef, module: ParsedModule) -> dict[str, ast.expr]:

@@ -13,13 +13,13 @@ import libcst as cst
 from musadata.errors import Rejection
 from musadata.mining.reading.parsing import Definition, ParsedModule, bound_names
 from musadata.mining.slicing.class_slicing import Slicer, Unsliceable
-from musadata.mining.slicing.constructions import Constructions, find_constructions, settled_constructions
+from musadata.mining.slicing.constructions import Constructions, find_constructions
+from musadata.mining.slicing.constructors import own_method
 from musadata.mining.slicing.evidence import MAX_EXAMPLES, Example, docstring_examples
 from musadata.mining.slicing.fixed_arguments import fix_arguments
 from musadata.mining.slicing.functions import as_module, tensor_functions
 from musadata.mining.slicing.given_arguments import given_in_subclass
 from musadata.mining.slicing.harvested import Harvest
-from musadata.mining.slicing.hints import TREE, constructor_hints
 from musadata.mining.slicing.imports import forbidden_imports
 from musadata.mining.slicing.members import docstring_text
 from musadata.mining.slicing.naming import sort_imports
@@ -31,11 +31,6 @@ from musadata.sandbox import Caller, Limits
 from musadata.sources.protocol import STEP, CodeSource, UnreadableFile, contained, reject_draft
 
 LIMITS = Limits(seconds=30.0, memory_mb=4096)  # a last resort: the search is bounded by its number of tries
-# Losses that other arguments do not change.
-WITHOUT_ARGUMENTS = frozenset(
-    {"needs_package", "unresolved_name", "import_fails", "broken_code", "undefined_attribute"}
-)
-CONFIGURED = frozenset({"needs_configuration", "init_fails"})  # losses of what may be built by a registry
 MAX_IN_FILE = 100  # classes and functions of tensors
 MAX_NAMING = 2  # harvested examples with classes of the repository among the arguments, each searched on its own
 
@@ -88,8 +83,6 @@ def draft_class(
     subject = _Subject(slicer, module, definition, harvest.examples(definition, module, sandbox))
     told = subject.known
     for way in WAYS if definition.is_class else FUNCTION_WAYS:
-        if way.gives_arguments and subject.known.reason in WITHOUT_ARGUMENTS:
-            break
         before = subject.known
         for attempt in way.attempts(subject):
             try:
@@ -181,13 +174,6 @@ def _unpacked(subject: _Subject) -> Iterator[_Attempt]:
     yield from (_Attempt(variant, subject.constructions.plain) for variant in made)
 
 
-def _settled(subject: _Subject) -> Iterator[_Attempt]:
-    """The class with settings of the tree for arguments."""
-    told = settled_constructions(*subject.place, subject.users, subject.slicer.settings.values)
-    examples = [*subject.constructions.asked, *told]
-    yield from [_Attempt(subject.definition, examples, guessed=False)] if examples else []
-
-
 def _called(subject: _Subject) -> Iterator[_Attempt]:
     """The function as it is called by tests, or with guessed inputs."""
     yield _Attempt(as_module(*subject.place), subject.harvested[:MAX_EXAMPLES])
@@ -202,14 +188,12 @@ class _Way:
         after: the reasons of losses in whose place its own is told.
         silent: the reasons of its own losses that say nothing.
         leads: later ways go by its loss as well.
-        gives_arguments: it mends no loss of `WITHOUT_ARGUMENTS`.
     """
 
     attempts: Callable[[_Subject], Iterator[_Attempt]]
     after: Collection[str] = ()
     silent: Collection[str] = ()
     leads: bool = False
-    gives_arguments: bool = False
 
     def tells(self, known: Rejection, loss: Rejection, *, is_itself: bool) -> bool:
         """Whether its loss is told; that a subclass cannot be cut says nothing of the class."""
@@ -223,7 +207,6 @@ WAYS = (
     _Way(_fixed, after={""}, leads=True),
     _Way(_itself, after={""}, leads=True),
     _Way(_unpacked, after={"needs_structured_input"}, silent={"search_fails"}),
-    _Way(_settled, after=CONFIGURED, silent={"search_fails"}, gives_arguments=True),
 )
 FUNCTION_WAYS = (_Way(_called, after={""}, leads=True),)
 
@@ -243,8 +226,8 @@ def _draft_attempt(
     name, module = definition.names[0], slicer.module_of(definition)
     definitions, cut = write_slice(slicer, attempt.variant, may_import_all=True)
     search = "musadata.mining.search:search_and_prune"
-    hints = constructor_hints(slicer.index, cut, slicer.settings, definitions)
-    hints[TREE] |= {"guessed": attempt.guessed}
+    hints: dict[str, Any] = {piece.name: {"annotations": _annotations(piece.definition.node)} for piece in cut.pieces}
+    hints[""] = {"guessed": attempt.guessed}
     try:
         found = find_arguments(sandbox, search, definitions, name, attempt.examples, f"{source.seed}/{name}", hints)
     except Rejection as error:
@@ -258,6 +241,13 @@ def _draft_attempt(
     parts = {slicer.module_of(piece.definition).path for piece in cut.pieces}
     reference = write_reference(found["definitions"], found["init"], found["inputs"], name)
     return Draft(SourceKind.MINED, name, reference, source.provenance(module.path, _lines(definition), parts))
+
+
+def _annotations(node: ast.stmt) -> dict[str, str]:
+    """The annotations of a class's constructor, which a reference no longer shows."""
+    constructor = own_method(node, "__init__")
+    given = [*constructor.args.args, *constructor.args.kwonlyargs] if constructor is not None else []
+    return {item.arg: ast.unparse(item.annotation) for item in given if item.annotation is not None}
 
 
 @contextmanager

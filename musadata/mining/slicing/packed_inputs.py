@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from musadata.mining.messages import Said
+from musadata.mining.reading.messages import Said
 from musadata.mining.reading.parsing import Definition, ParsedModule, parse_beside
 from musadata.mining.slicing.constructors import find_method
 from musadata.mining.slicing.definition_index import PackageIndex
@@ -20,7 +20,6 @@ OF_TENSORS = frozenset({"shape", "device", "dtype", "data", "T", "mT", "H", "ndi
 OF_TENSORS |= {"real", "imag", "layout", "is_sparse", "names"}
 LIST_NAMES = re.compile(r"_?list$")
 LISTS = re.compile(r"(typing\.)?([Ll]ist|[Tt]uple|Sequence|Iterable)\b(?!.*\b(int|float|str)\b)")
-COPYING = frozenset({"dict", "defaultdict", "OrderedDict"})
 UNTYPED = frozenset({"len", "isinstance", "type", "print"})  # what may be called on anything
 
 
@@ -28,22 +27,19 @@ UNTYPED = frozenset({"len", "isinstance", "type", "print"})  # what may be calle
 class _Uses:
     """How a method uses one of its parameters.
 
-    `names`: of the items, where it unpacks them. `handed_on`: to a module of its own, which may do so. `follows`:
-    behind another argument, as states are. `places`: whose items it reads by number. `attributes`: those of an object
-    that it reads. `is_star`: all inputs by position. `is_open`: it reads how many items there are. `is_copied`: into a
-    dictionary.
+    `names`: of the items, where it unpacks them. `handed_on`: to a module of its own, which may do so. `places`: whose
+    items it reads by number. `attributes`: those of an object that it reads. `is_star`: all inputs by position.
+    `is_open`: it reads how many items there are.
     """
 
     names: tuple[str, ...] = ()
     count: int = 0
     handed_on: bool = False
-    follows: bool = False
     places: set[int] = field(default_factory=set)
     keys: dict[str, None] = field(default_factory=dict)
     attributes: dict[str, None] = field(default_factory=dict)
     is_star: bool = False
     is_open: bool = False
-    is_copied: bool = False
     is_other: bool = False
 
 
@@ -54,7 +50,7 @@ def unpack_inputs(
 
     `error`: of a call with a tensor; where a part of the module unpacks what it is handed, it says how many items.
     """
-    uses = _packed_uses(index, definition, module, error)
+    uses = _packed_uses(index, definition, error)
     is_open = any(item.is_open and item.count == ITEMS and not (item.names or item.keys) for item in uses.values())
     for count in (ITEMS, *OTHER_ITEMS) if is_open else (0,) if uses else ():
         for item in uses.values():
@@ -63,19 +59,15 @@ def unpack_inputs(
 
 
 def takes_list(index: PackageIndex, definition: Definition) -> bool:
-    """Whether `forward` takes a list by its name or annotation, or one with an item for each of the module's own
-    layers, or several items by number: the rows of a tensor would do as well, and are not what is meant."""
+    """Whether `forward` takes a list by its name or annotation, or several items by number: the rows of a tensor would
+    do as well, and are not what is meant."""
     forward = find_method(index, definition, "forward")
     if forward is None:
         return False
     required = forward.args.args[1 : len(forward.args.args) - len(forward.args.defaults)]
     uses = [(item, _uses(forward, item.arg)) for item in required]
     return any(
-        len(found.places) > 1
-        or LIST_NAMES.search(item.arg)
-        or LISTS.match(_annotated(item))
-        or _meets_layers(forward, item.arg)
-        or (found.is_copied and found.keys)
+        len(found.places) > 1 or LIST_NAMES.search(item.arg) or LISTS.match(_annotated(item))
         for item, found in uses
         if _is_packed(found)
     )
@@ -85,26 +77,7 @@ def _annotated(parameter: ast.arg) -> str:
     return ast.unparse(parameter.annotation).strip("'\"") if parameter.annotation else ""
 
 
-def _meets_layers(forward: ast.FunctionDef, name: str) -> bool:
-    """Whether a method zips a parameter with `self` or an attribute of it, in a loop that calls the one with the
-    other: `layer(x) for layer, x in zip(self.layers, xs)`."""
-    for node in ast.walk(forward):
-        if not isinstance(node, (ast.For, ast.comprehension)) or not isinstance(node.target, ast.Tuple):
-            continue
-        zipped = node.iter.args if isinstance(node.iter, ast.Call) and _is_name(node.iter.func, "zip") else []
-        targets = [getattr(item, "id", "") for item in node.target.elts]
-        pairs = dict(zip(map(ast.unparse, zipped), targets, strict=False))
-        layers = {target for text, target in pairs.items() if text.split(".")[0] == "self"}
-        called = [item for item in ast.walk(forward) if isinstance(item, ast.Call)]
-        if any(
-            getattr(call.func, "id", "") in layers and any(_is_name(item, pairs.get(name, "")) for item in call.args)
-            for call in called
-        ):
-            return True
-    return False
-
-
-def _packed_uses(index: PackageIndex, definition: Definition, module: ParsedModule, error: str) -> dict[str, _Uses]:
+def _packed_uses(index: PackageIndex, definition: Definition, error: str) -> dict[str, _Uses]:
     """How `forward` uses its inputs, if it takes one of them packed; else nothing."""
     forward = find_method(index, definition, "forward")
     if forward is None or forward.args.kwonlyargs or forward.args.posonlyargs:
@@ -114,16 +87,12 @@ def _packed_uses(index: PackageIndex, definition: Definition, module: ParsedModu
     if forward.args.vararg is not None and not forward.args.defaults:
         uses[forward.args.vararg.arg] = _uses(forward, forward.args.vararg.arg)
         uses[forward.args.vararg.arg].is_star = True
-    stated, lacking = Said.UNPACK.read(error), Said.ATTRIBUTE.read(error)
-    lacking = lacking if lacking and lacking["holder"] == "Tensor" else None
+    stated = Said.UNPACK.read(error)
     if stated and any(len(item.names) == int(stated["want"]) for item in uses.values()):
         stated = None  # it is this method that unpacks
-    for name, item in uses.items():
-        if item.follows and Said.STATE.read(error) and not _is_packed(item):
-            item.names = (f"{name}1", f"{name}2")
-        elif item.handed_on and not _is_packed(item):
+    for item in uses.values():
+        if item.handed_on and not _is_packed(item):
             item.count = int(stated["want"]) if stated else item.count
-            item.attributes = dict.fromkeys(_read_with(module, lacking["name"] or "")) if lacking else {}
     return uses if any(_is_packed(item) for item in uses.values()) else {}
 
 
@@ -156,21 +125,6 @@ def _subclass(
 
 def _is_packed(uses: _Uses) -> bool:
     return not uses.is_other and bool(uses.names or uses.count or uses.keys or uses.attributes)
-
-
-def _read_with(module: ParsedModule, attribute: str) -> list[str]:
-    """The attributes that a method of the file reads from an argument, for the first that reads this one from it."""
-    for definition in module.classes():
-        for method in [item for item in getattr(definition.node, "body", ()) if isinstance(item, ast.FunctionDef)]:
-            for argument in method.args.args[1:]:
-                read = dict.fromkeys(
-                    node.attr
-                    for node in ast.walk(method)
-                    if isinstance(node, ast.Attribute) and _is_read(node.value, argument.arg)
-                )
-                if attribute in read and not OF_TENSORS & read.keys():
-                    return list(read)
-    return []
 
 
 def _uses(forward: ast.FunctionDef, name: str) -> _Uses:
@@ -220,10 +174,6 @@ def _uses(forward: ast.FunctionDef, name: str) -> _Uses:
             if held and isinstance(node.func, ast.Attribute) and _is_name(node.func.value, "self"):
                 known.update(held)
                 found.handed_on = True
-                found.follows = found.follows or held[0] is not node.args[0]
-            elif held and function in COPYING:
-                known.update(held)
-                found.is_copied = True
             elif held and function in ITERATING | UNTYPED:
                 known.update(held)
                 found.count = max(found.count, ITEMS if function in ITERATING else 0)
@@ -233,25 +183,15 @@ def _uses(forward: ast.FunctionDef, name: str) -> _Uses:
 
 
 def _until_rebound(forward: ast.FunctionDef, name: str) -> list[ast.stmt]:
-    """The statements up to the one that binds the name anew, as `x = x[0]` does, to other things than a copy."""
+    """The statements up to the one that binds the name anew, as `x = x[0]` does."""
     for place, statement in enumerate(forward.body):
-        if (
-            isinstance(statement, ast.Assign)
-            and not _is_copy(statement.value, name)
-            and any(
-                _is_name(node, name) and not _is_read(node, name)
-                for target in statement.targets
-                for node in ast.walk(target)
-            )
+        if isinstance(statement, ast.Assign) and any(
+            _is_name(node, name) and not _is_read(node, name)
+            for target in statement.targets
+            for node in ast.walk(target)
         ):
             return forward.body[: place + 1]
     return forward.body
-
-
-def _is_copy(node: ast.expr, name: str) -> bool:
-    """`defaultdict(lambda: None, batch)`, say."""
-    copies = isinstance(node, ast.Call) and getattr(node.func, "id", "") in COPYING
-    return copies and any(_is_name(item, name) for item in node.args)  # type: ignore[attr-defined]
 
 
 def _is_name(node: ast.AST, name: str) -> bool:

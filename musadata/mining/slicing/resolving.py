@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from musadata.mining.reading.decorators import MODULE_BASES
 from musadata.mining.reading.name_usage import usage
-from musadata.mining.reading.parsing import Definition, ParsedModule, parse_module
+from musadata.mining.reading.parsing import Definition, ParsedModule
 from musadata.mining.reading.reports import is_logger
 from musadata.mining.slicing.definition_index import External, InternalModule, Meaning, PackageIndex, base_names
 from musadata.mining.slicing.members import Member, class_members, replaced_names
@@ -22,10 +22,7 @@ MAX_REMEMBERED = 20_000  # answers of each kind before the cache is cleared
 Key = tuple[str, int]
 K = TypeVar("K")
 V = TypeVar("V")
-STRING = re.compile(r"['\"]([A-Za-z_]\w*)['\"]")
-STARTS = re.compile(r"['\"]([A-Za-z_]\w*)['\"]\s*\+")
 KNOWN_PLACES = CUSTOMARY.keys() | MOVED.keys()
-MAX_HELD = 2  # things that stand in such an object; each is copied with all that it needs
 SYNCHRONIZED = re.compile(r"^SynchronizedBatchNorm([123]d)$")
 
 
@@ -121,37 +118,6 @@ class Resolver:
             meaning = self.public_name(definition) or _same_layer(definition) or definition
         prefix = ".".join(chain.split(".")[:length])
         return Use(chain, prefix, meaning, definition, hard, chain.partition(".")[0] in module.absent)
-
-    def namespace(self, module: InternalModule, user: Definition) -> Definition | None:
-        """An object that stands for a module of the tree in which code looks things up by their names.
-
-        It holds what the strings of that code name, or those of its file; None if they name nothing of the module.
-        """
-        code = self.module_of(user)
-        own = "".join(code.lines[user.first - 1 : user.last])
-        names = self._held_names(module, own) or self._held_names(module, code.text)
-        if not names:
-            return None
-        held = self.index.module(module.name)
-        path = held.path if held is not None else code.path
-        name = module.name.rpartition(".")[2]
-        above = ".." if path.endswith("/__init__.py") else "."
-        items = ", ".join(f"{item}={item}" for item in names)
-        text = f"from types import SimpleNamespace\n\nfrom {above}{name} import {', '.join(names)}\n\n"
-        made = parse_module(f"{module.name}__{'_'.join(names)}", path, f"{text}{name} = SimpleNamespace({items})\n")
-        self.index.add(made)
-        found = made.bindings.get(name)
-        return found if isinstance(found, Definition) else None
-
-    def _held_names(self, module: InternalModule, text: str) -> list[str]:
-        """What a text's strings name, or else what a string before a `+` and another one name together."""
-        strings = list(dict.fromkeys(STRING.findall(text)))
-        joined = [f"{start}{item}" for start in dict.fromkeys(STARTS.findall(text)) for item in strings]
-        held = (
-            [item for item in names if isinstance(self.index.member(module.name, item), Definition)]
-            for names in (strings, joined)
-        )
-        return next(filter(None, held), [])[:MAX_HELD]
 
     def public_name(self, definition: Definition) -> External | None:
         """The shortest public name under which the package exports a definition."""

@@ -27,16 +27,6 @@ def test_an_input_whose_first_size_is_that_of_a_scale_gets_a_batch():
     assert len(shape) == 4 and shape[1] == features != shape[0]
 
 
-def test_a_dimension_that_must_equal_the_features_goes():
-    body = (
-        "class Model(nn.Module):\n    def __init__(self, width):\n        super().__init__()\n"
-        "        self.linear, self.norm = nn.Linear(width, width), nn.BatchNorm1d(width)\n\n"
-        "    def forward(self, x):\n        return self.norm(self.linear(x))\n"
-    )
-    (shape,), (width,) = shapes(body)
-    assert len(shape) == 2 and shape[1] == width
-
-
 def test_rows_and_features_of_several_inputs_are_told_apart():
     body = (
         "class Model(nn.Module):\n    def __init__(self, rows, width):\n        super().__init__()\n"
@@ -45,16 +35,6 @@ def test_rows_and_features_of_several_inputs_are_told_apart():
     )
     (first, second), (rows, width) = shapes(body)
     assert first == second and first[1:] == (rows, width) and rows != width
-
-
-def test_a_mask_of_an_image_has_one_channel():
-    body = (
-        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-        "        self.conv = nn.Conv2d(3, 8, 3, padding=1)\n\n"
-        "    def forward(self, image, alpha):\n        return self.conv(image * alpha)\n"
-    )
-    (image, alpha), _ = shapes(body)
-    assert image[1] == 3 and alpha == (image[0], 1, *image[2:])
 
 
 def test_rows_of_one_input_are_not_taken_for_several_inputs():
@@ -107,17 +87,6 @@ def test_a_class_for_each_row_stays_one_for_each_row():
     found = search_arguments(HEAD + body, "Model", [], "salt")
     x, target = (re.findall(r"\d+", text) for text in found["inputs"])
     assert target[-1] == x[0], found
-
-
-def test_a_flag_for_each_item_has_no_further_dimension():
-    body = (
-        "class Model(nn.Module):\n    def __init__(self, width):\n        super().__init__()\n"
-        "        self.linear = nn.Linear(width, 1)\n\n"
-        "    def forward(self, x, mask):\n        return self.linear(x).squeeze(-1).masked_fill(mask, 0.0)\n"
-    )
-    found = search_arguments(HEAD + body, "Model", [], "salt")
-    x, mask = (re.findall(r"\d+", text.partition("(")[2].partition(")")[0]) for text in found["inputs"])
-    assert mask == x[:2], found
 
 
 def test_images_are_as_large_as_a_fixed_number_of_features_asks_for():

@@ -308,17 +308,6 @@ def test_what_the_code_says_of_a_parameter_beats_its_name(init, body, hints):
     model(*[eval(item, space) for item in found["inputs"]])
 
 
-def test_a_configuration_takes_the_defaults_of_the_class_that_it_is_annotated_with():
-    body = (
-        "class Model(nn.Module):\n    def __init__(self, config):\n        super().__init__()\n"
-        "        self.a = nn.Linear(config.width, config.rank * config.width)\n\n"
-        "    def forward(self, x):\n        return self.a(x)\n"
-    )
-    hints = {"Model": {"annotations": {"config": "Config"}, "defaults": {"config": {"rank": "3"}}}}
-    found = search_and_prune(HEAD + body, "Model", [], "salt", hints)
-    assert "rank=3" in found["init"][0]
-
-
 def test_what_kwargs_hand_to_the_base_class_is_a_parameter():
     body = (
         "class Base(nn.Module):\n    def __init__(self, dim, width):\n        super().__init__()\n"
@@ -388,11 +377,6 @@ def test_work_is_counted_where_a_dispatch_mode_is_refused():
     ("layers", "arguments", "code"),
     [
         (
-            "self.conv = nn.Conv2d(160, 8, 3, padding=1)\n        self.out = nn.Conv2d(128, 8, 3, padding=1)",
-            "h, x",
-            "self.conv(torch.cat([h, x], dim=1)) + self.out(h)",
-        ),
-        (
             "self.conv = nn.Conv2d(3, 8, 3, padding=1)",
             "x",
             "(y := self.conv(x)) + torch.cat([F.interpolate(F.max_pool2d(y, 16), scale_factor=16), y], dim=1)[:, 8:]",
@@ -400,7 +384,7 @@ def test_work_is_counted_where_a_dispatch_mode_is_refused():
         ("self.words = nn.Embedding(9, 8)", "x, y", "self.words(x) + self.words(y)"),
     ],
 )
-def test_joined_channels_halved_images_and_tokens_are_found(layers, arguments, code):
+def test_halved_images_and_tokens_are_found(layers, arguments, code):
     body = (
         f"class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        {layers}\n\n"
         f"    def forward(self, {arguments}):\n        return {code}\n"
@@ -495,21 +479,6 @@ def test_a_branch_that_a_tiny_scale_closes_is_opened(name, default):
     assert found["init"][-1] == "0.5", found
 
 
-@pytest.mark.parametrize(
-    ("returned", "count"),
-    [("x, None", 1), ("[x, x + 1, 3]", 2), ("{'a': None, 'b': x}", 1), ("(x, (x, None))", 1), ("x, x + 1", 2)],
-)
-def test_of_a_result_with_other_items_the_tensors_are_returned(returned, count):
-    body = f"class Model(nn.Module):\n    def forward(self, x):\n        x = x * 2\n        return {returned}\n"
-    found = search_and_prune(HEAD + body, "Net", [], "salt")
-    space: dict = {}
-    exec(found["definitions"], space)
-    result = space["Model"]()(torch.ones(2, 3))
-    results = result if isinstance(result, tuple) else (result,)
-    assert len(results) == count and all(item.shape == (2, 3) for item in results)
-    assert ("class Net(" in found["definitions"]) is (returned != "x, x + 1")
-
-
 def test_a_bottleneck_keeps_several_units():
     body = (
         "class Model(nn.Module):\n    def __init__(self, channel, reduction=16):\n        super().__init__()\n"
@@ -519,16 +488,6 @@ def test_a_bottleneck_keeps_several_units():
         "        return x * self.up(F.relu(self.down(x.mean((2, 3))))).view(a, b, 1, 1)\n"
     )
     assert int(search(body)["init"][0]) % 64 == 0
-
-
-def test_a_factor_that_leaves_a_layer_nothing_to_do_is_raised():
-    body = (
-        "class Model(nn.Module):\n    def __init__(self, stride):\n        super().__init__()\n"
-        "        self.up = nn.PixelShuffle(stride)\n\n    def forward(self, x):\n        return self.up(x)\n"
-    )
-    found = search(body)
-    assert int(found["init"][0]) > 1
-    assert run(body, found).dim() > 2
 
 
 def test_a_costly_module_keeps_images_larger_than_its_kernels():
@@ -760,17 +719,6 @@ def test_a_message_about_an_empty_tensor_states_no_size():
     assert not list(resize(attempt, error + "but got 0 channels instead"))
 
 
-def test_a_batch_that_fits_by_accident_is_left_out():
-    body = (
-        "class Model(nn.Module):\n    def __init__(self, size):\n        super().__init__()\n"
-        "        self.i, self.h, self.size = nn.Linear(size, size), nn.Linear(size, size), size\n\n"
-        "    def forward(self, x, hx=None):\n        hx = x.new_ones(x.size(0), self.size)\n"
-        "        return torch.tanh(self.i(x) + self.h(hx))\n"
-    )
-    found = search(body)
-    assert run(body, found).dim() == 2, found
-
-
 def test_a_normalization_that_is_made_for_convolutions_is_one_of_images():
     body = (
         "class Model(nn.Module):\n    def __init__(self, planes, BatchNorm):\n        super().__init__()\n"
@@ -883,5 +831,5 @@ def test_a_default_stands_for_a_name_that_an_example_does_not_bind():
         "        self.layer, self.share = nn.Linear(width, width), share\n\n"
         "    def forward(self, x):\n        return self.layer(x) * self.share\n"
     )
-    example = {"init": ["width", "share"], "init_keywords": [], "inputs": [], "input_keywords": [], "evidence": "file"}
+    example = {"init": ["8", "share"], "init_keywords": [], "inputs": [], "input_keywords": [], "evidence": "file"}
     assert search(body, [example])["init"][1] == "0.01"

@@ -4,19 +4,11 @@ from test_evidence_of_errors import module
 
 from musadata.mining.arguments.attempts import Attempt, Draw
 from musadata.mining.arguments.repairs.ranks import change_rank
-from musadata.mining.arguments.stated_sizes import resize
 from musadata.mining.search import search_arguments
 
 
 def images(*sides: tuple[int, int]) -> Attempt:
     return Attempt((), tuple(Draw("randn", (2, 3, *pair)) for pair in sides))
-
-
-def test_a_pair_of_images_grows_alike():
-    error = "RuntimeError: Calculated padded input size: (64 x 6). Kernel size can't be greater than actual input size"
-    shapes = [[draw.shape[2:] for draw in other.draws] for other in resize(images((16, 20), (16, 20)), error)]
-    alike, alone = shapes.index([(224, 224)] * 2), shapes.index([(224, 224), (16, 20)])
-    assert alike < alone
 
 
 def test_a_sequence_of_volumes_has_as_many_dimensions_as_a_cell_asks_for():

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from musadata.mining.arguments.stated_sizes import Stated, stated_sizes
-from musadata.mining.messages import NO_TENSOR, Said
+from musadata.mining.reading.messages import NO_TENSOR, Said
 
 
 def ones(*shape):
@@ -112,10 +112,6 @@ SAID = {
         lambda: ones(4).view(ones(2)),
     ],
     Said.SEQUENCE: [lambda: list(3), lambda: eval("3[0]"), lambda: len(3)],
-    Said.STATE: [
-        lambda: nn.LSTMCell(5, 8)(ones(2, 5), ones(2, 8)),
-        lambda: nn.LSTM(5, 8)(ones(3, 2, 5), (ones(1, 2, 9), ones(1, 2, 8))),
-    ],
     Said.NONE: [lambda: None + 3],
     Said.ATTRIBUTE: [lambda: (3).shape],
     Said.OPTIONS: [

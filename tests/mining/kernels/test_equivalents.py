@@ -56,7 +56,7 @@ def pairs(files):
         *compared(linker),
     ]:
         try:
-            candidate, reference = cut_candidate(tree, linker, equivalent), cut_reference(tree, linker, equivalent)
+            candidate, reference = cut_candidate(tree, linker, equivalent), cut_reference(tree, equivalent)
         except Unsliceable:
             continue
         if candidate is not None:

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from musadata.mining.search import search_arguments
 from musadata.mining.slicing.class_slicing import Slicer
 from musadata.mining.slicing.constructions import Constructions, find_constructions
 from musadata.mining.slicing.definition_index import PackageIndex
@@ -246,17 +245,3 @@ def make(num_classes, cfg, large=False):
     other = Tower(cfg, widths)
     return Tower(num_classes, widths=widths)
 """
-
-
-def test_what_a_function_must_be_given_is_guessed_in_what_it_constructs():
-    slicer = Slicer(PackageIndex(MemoryTree({"net.py": ASKED.encode()})))
-    module = slicer.index.parse("net.py")
-    [definition] = slicer.module_classes(module)
-    found = find_constructions(slicer.index, module, definition)
-    [example] = found.asked
-    assert found.plain == () and example.init == ("num_classes",)
-    shown = {"init": example.init, "init_keywords": example.init_keywords, "inputs": (), "input_keywords": ()}
-    text = write_slice(slicer, definition)[0]
-    result = search_arguments(text, "Tower", [{**shown, "evidence": "construction"}], "", {"": {"guessed": False}})
-    assert len(eval(result["init"][1])) == 2, result
-    assert "reason" in search_arguments(text, "Tower", [], "", {"": {"guessed": False}})

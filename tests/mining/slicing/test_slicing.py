@@ -611,44 +611,6 @@ class Net(nn.Module):
     assert run(text)["Model"]()(torch.zeros(2)).sum() == 2
 
 
-@pytest.mark.parametrize("place", ["net/parts.py", "net/parts/__init__.py"])
-@pytest.mark.parametrize("looked_up", ["parts.__dict__[kind]", "getattr(parts, kind)"])
-def test_a_module_in_which_names_are_looked_up_holds_those_that_the_code_names(looked_up, place):
-    files = {
-        place: (
-            "from torch import nn\n\ndef small(width):\n    return nn.Linear(width, 2)\n\n"
-            "def large(width):\n    return nn.Linear(width, 99)\n"
-        ),
-        "net/net.py": (
-            "from torch import nn\nfrom . import parts\n\nclass Net(nn.Module):\n"
-            "    def __init__(self, width, kind='small'):\n        super().__init__()\n"
-            f"        self.part = {looked_up}(width)\n\n    def forward(self, x):\n        return self.part(x)\n"
-        ),
-    }
-    text = cut(files, "net/net.py", "Net")
-    assert "def small" in text and "def large" not in text
-    assert run(text)["Model"](3).part.out_features == 2
-    unnamed = {**files, "net/net.py": files["net/net.py"].replace("kind='small'", "kind")}
-    with pytest.raises(NameError, match="parts"):
-        run(cut(unnamed, "net/net.py", "Net"))["Model"](3, "small")
-
-
-def test_a_name_that_code_joins_from_two_strings_is_held():
-    part = "def make_{}(width):\n    return nn.Linear(width, 2)\n\n\n"
-    files = {
-        "parts.py": "from torch import nn\n\n" + part.format("small") + part.format("large"),
-        "net.py": (
-            "from torch import nn\nimport parts\n\nclass Net(nn.Module):\n"
-            "    def __init__(self, width, kind='small'):\n        super().__init__()\n"
-            "        self.part = getattr(parts, 'make_' + kind)(width)\n\n"
-            "    def forward(self, x):\n        return self.part(x)\n"
-        ),
-    }
-    text = cut(files, "net.py", "Net")
-    assert "def make_small" in text and "def make_large" not in text
-    assert run(text)["Model"](3).part.out_features == 2
-
-
 def test_a_module_as_value_in_code_that_may_never_run_is_named_as_unbound():
     code = (
         "from torch import nn\n\nclass Net(nn.Module):\n    def forward(self, x):\n"

@@ -13,14 +13,13 @@ from functools import lru_cache
 
 from musadata.mining.arguments.attempts import Attempt
 from musadata.mining.arguments.repairs.parameters import Parameters
-from musadata.mining.arguments.stated_sizes import LARGEST, Stated, stated_sizes
+from musadata.mining.arguments.stated_sizes import LARGEST, stated_sizes
 
 LAYER = re.compile(r"\bself\.(\w+)")
 FIELD = re.compile(r"\b(\w+)(?:=|': )([1-9]\d*)(?=[,)}])")  # of a configuration
 OF_INPUTS = re.compile(r"^in(_|put|planes|$)|_in$|^nc$")
 SMALLEST_WIDTH = 16  # of the numbers in the code that are taken for widths
 MAX_WIDTHS = 3
-SMALLEST_PART = 5  # of joined channels; smaller numbers are counts
 
 
 def repair_layers(attempt: Attempt, error: str, line: str, known: Parameters) -> Iterator[Attempt]:
@@ -36,28 +35,18 @@ def repair_layers(attempt: Attempt, error: str, line: str, known: Parameters) ->
             width, rest = divmod(value * item.got, item.want)
             if rest == 0 and item.want % value == 0 and 0 < width <= LARGEST:
                 yield _with_width(attempt, place, name, width)
-    yield from _joined_widths(attempt, known, stated)
     for width in _widths(known.source):
         yield from (_with_width(attempt, place, name, width) for place, name, value in slots if value != width)
 
 
-def _joined_widths(attempt: Attempt, known: Parameters, stated: list[Stated]) -> Iterator[Attempt]:
-    """A width of which the code makes a part of the channels that it joins: it lacks what the layer lacks."""
-    for item in stated:
-        for place, name, value in _slots(attempt, known, None) if item.dim in (-1, 1) and not item.joins else ():
-            width = value + item.want - item.got
-            if SMALLEST_PART <= value < item.got and 0 < width <= LARGEST:
-                yield _with_width(attempt, place, name, width)
-
-
-def _slots(attempt: Attempt, known: Parameters, names: set[str] | None) -> Iterator[tuple[int, str, int]]:
-    """Place, name and value of each whole number in the constructor's arguments that has one of these names, or any."""
+def _slots(attempt: Attempt, known: Parameters, names: set[str]) -> Iterator[tuple[int, str, int]]:
+    """Place, name and value of each whole number in the constructor's arguments that has one of these names."""
     for place, (item, text) in enumerate(zip(known.init, attempt.init, strict=False)):
-        if text.isdigit() and int(text) and (names is None or item.name in names):
+        if text.isdigit() and int(text) and item.name in names:
             yield place, "", int(text)
         elif text.startswith(("SimpleNamespace(", "{")):
             fields = dict(FIELD.findall(text))
-            yield from ((place, name, int(fields[name])) for name in fields if names is None or name in names)
+            yield from ((place, name, int(fields[name])) for name in fields if name in names)
 
 
 def _with_width(attempt: Attempt, place: int, name: str, width: int) -> Attempt:

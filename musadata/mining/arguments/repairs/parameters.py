@@ -12,9 +12,8 @@ from musadata.mining.arguments.defaults import default_text
 from musadata.mining.arguments.facts import Facts
 from musadata.mining.arguments.guesses import guess_value
 from musadata.mining.arguments.input_shapes import draw_input
-from musadata.mining.arguments.stated_sizes import stated_sizes
-from musadata.mining.messages import Said, type_of
 from musadata.mining.reading.handed_names import handed_names
+from musadata.mining.reading.messages import Said, type_of
 
 MISSING = ("AssertionError", "TypeError", "ValueError", "AttributeError")  # where something is not given
 NUMBERS = ("8", "1", "0")
@@ -22,7 +21,6 @@ LENGTHS = ("64", "8")  # that code counts with
 TENSOR = "torch.rand(24, 24)"
 USUAL = (1, 2, 3, 4, 8, 5, 16)
 MAX_OF_ASSERTION = 8  # values tried for one parameter
-ASSERTED = re.compile(r"\b(\w+)\.(?:size\(|shape\[)(-?\d)[)\]] == (\d+)")
 SIDES = (32, 64, 16, 8, 4, 2, 1)
 INPUT = (5, 18, 24)
 
@@ -57,9 +55,6 @@ def repair_named(
         name = (lacking["name"] or "") if lacking and lacking["holder"] in ("NoneType", "list") else ""
         yield from _give_options(attempt, words | others, known, TENSOR if hasattr(torch.Tensor, name) else "")
         yield from _give_inputs(attempt, words, others, error, known)
-    if any(stated.dim > 1 for stated in stated_sizes(error)):
-        yield from _pad(attempt, known)
-    yield from _leave_out(attempt, line, known)
 
 
 def _give_numbers(attempt: Attempt, line: str, known: Parameters, operands: Sequence[int]) -> Iterator[Attempt]:
@@ -84,25 +79,11 @@ def _satisfy(attempt: Attempt, line: str, known: Parameters) -> Iterator[Attempt
     for place, (item, text) in enumerate(zip(known.init, attempt.init, strict=False)):
         if item.name in words:
             yield from (_with_init(attempt, place, other) for other in asserted_values(line, item.name, text, others))
-    for name, dim, size in ASSERTED.findall(line):
-        for number, item in enumerate(known.forward[: len(attempt.draws)]):
-            draw = attempt.draws[number]
-            if name == item.name and -len(draw.shape) <= int(dim) < len(draw.shape):
-                sizes = list(draw.shape)
-                sizes[int(dim)] = int(size)
-                changed = replace(draw, shape=tuple(sizes))
-                yield replace(attempt, draws=(*attempt.draws[:number], changed, *attempt.draws[number + 1 :]))
     for number, draw in enumerate(attempt.draws):
         if re.search(r"shape|size|\b[HhWw]\b", line) and len(draw.shape) > 3:  # of an image, or of what is left of it
             for side in dict.fromkeys([draw.shape[-1], *SIDES]):
                 square = replace(draw, shape=(*draw.shape[:2], *(side for _ in draw.shape[2:])))
                 yield replace(attempt, draws=(*attempt.draws[:number], square, *attempt.draws[number + 1 :]))
-    if "%" in line:
-        for number, draw in enumerate(attempt.draws):
-            for step in (1, -1):
-                if draw.shape and draw.shape[-1] > 2:
-                    wider = replace(draw, shape=(*draw.shape[:-1], draw.shape[-1] + step))
-                    yield replace(attempt, draws=(*attempt.draws[:number], wider, *attempt.draws[number + 1 :]))
 
 
 def asserted_values(line: str, name: str, text: str, others: Sequence[int] = ()) -> list[str]:
@@ -167,29 +148,6 @@ def _give_inputs(
             for drawn in (*(draw_input(item.name, shape, known.source) for shape in own), *numbers):
                 draws = (*attempt.draws, *filled)
                 yield replace(attempt, draws=(*draws[:place], drawn, *draws[place + 1 :]))
-
-
-def _leave_out(attempt: Attempt, line: str, known: Parameters) -> Iterator[Attempt]:
-    """None for an input, such as a first state, that the failing line reads and the code compares with None."""
-    words = set(re.findall(r"\w+", line))
-    for place, item in enumerate(known.forward[: len(attempt.draws)] if len(attempt.draws) > 1 else ()):
-        is_state = item.name in words & known.facts.optional and "mask" not in item.name
-        if is_state and attempt.draws[place].kind != "literal":
-            drawn = Draw("literal", literal="None", dtype="")
-            yield replace(attempt, draws=(*attempt.draws[:place], drawn, *attempt.draws[place + 1 :]))
-
-
-def _pad(attempt: Attempt, known: Parameters) -> Iterator[Attempt]:
-    """Other paddings of a convolution: none, or those with which a kernel keeps sides."""
-    kernels = [
-        int(text)
-        for item, text in zip(known.init, attempt.init, strict=False)
-        if "kernel" in item.name and text.isdigit()
-    ]
-    for place, (item, text) in enumerate(zip(known.init, attempt.init, strict=False)):
-        for padding in (*(kernel - 1 for kernel in kernels), *(kernel // 2 for kernel in kernels), 0):
-            if "pad" in item.name and text.isdigit() and text != str(padding):
-                yield _with_init(attempt, place, str(padding))
 
 
 def _with_init(attempt: Attempt, place: int, text: str) -> Attempt:

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from musadata.mining.arguments.attempts import Attempt, with_draw
-from musadata.mining.messages import Said, type_of
+from musadata.mining.reading.messages import Said, type_of
 
 MAX_RANK = 6  # of a sequence of volumes
-USUAL = (2, 3, 4)
 STARRED = re.compile(r"\*\s*(\w+)\.(?:shape|size\(\))")  # `b, n, _, h = *x.shape, self.heads`
 
 
@@ -34,7 +33,7 @@ def change_rank(attempt: Attempt, error: str, line: str, named: Sequence[int] = 
         wanted += [len(attempt.draws[number].shape) - 1 for number in named]
     of_table = Said.SHARES.read(error) or (Said.SEQUENCE.read(error) and not re.search(r"shape|size|dim", line))
     if (type_of(error) == "IndexError" and not of_table) or Said.RANK.read(error):
-        wanted += [max((len(draw.shape) for draw in attempt.draws), default=1) + 1, *USUAL]
+        wanted += [max((len(draw.shape) for draw in attempt.draws), default=1) + 1, 2, 3, 4]
     order = range(len(attempt.draws))[:: -1 if ranks else 1]
     for rank in dict.fromkeys(rank for rank in wanted if 1 <= rank <= MAX_RANK):
         for number in dict.fromkeys([*named, *order]):
@@ -68,19 +67,6 @@ def _missing_dimensions(error: str, line: str) -> Iterator[int]:
     ranks = _ranks(error)
     for got in [rank for rank, is_got in ranks if is_got][:1]:
         yield from (rank - got for rank, is_got in ranks if not is_got)
-
-
-def unpack(attempt: Attempt, error: str, line: str, named: Sequence[int]) -> Iterator[Attempt]:
-    """As many rows of an input as the code unpacks it to, or items in each row where a loop unpacks the rows."""
-    unpacked = Said.UNPACK.read(error)
-    if unpacked is None or re.search(r"shape|size\(", line):
-        return
-    count, dim = int(unpacked["want"]), 1 if re.match(r"for\b", line) else 0
-    for number in named:
-        shape = attempt.draws[number].shape
-        if len(shape) > dim:
-            drawn = replace(attempt.draws[number], shape=(*shape[:dim], count, *shape[dim + 1 :][:1]))
-            yield with_draw(attempt, number, drawn)
 
 
 def reshape(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:

@@ -11,13 +11,11 @@ from musadata.mining.arguments.attempt_execution import MAX_ELEMENTS
 from musadata.mining.arguments.attempts import Attempt, Draw, configuration, fields_of, integers, shrunk, with_draw
 from musadata.mining.arguments.growth import TooLarge
 from musadata.mining.arguments.guesses import ACTIVATIONS, guess_by_name
-from musadata.mining.arguments.repairs.guards import repair_guarded
-from musadata.mining.arguments.repairs.kinds import repair_kinds
 from musadata.mining.arguments.repairs.layers import repair_layers
 from musadata.mining.arguments.repairs.parameters import Parameters, asserted_values, repair_named
-from musadata.mining.arguments.repairs.ranks import change_rank, is_of_rank, unpack
+from musadata.mining.arguments.repairs.ranks import change_rank, is_of_rank
 from musadata.mining.arguments.stated_sizes import LARGEST, resize, stated_sizes
-from musadata.mining.messages import Said, type_of
+from musadata.mining.reading.messages import Said, type_of
 
 OF_KINDS = ("TypeError", "AttributeError")  # of errors that are about the kind of a value
 PLAIN = ("int", "float", "bool", "tuple")
@@ -50,21 +48,17 @@ def _changes_others(attempt: Attempt, other: Attempt, operands: Sequence[int]) -
 
 
 def _variants(attempt: Attempt, error: str, line: str, known: Parameters, operands: Sequence[int]) -> Iterator[Attempt]:
-    yield from repair_kinds(attempt, error, known)
     if type_of(error) == TooLarge.__name__ or Said.LARGE.read(error):
         if any(draw.elements > MAX_ELEMENTS for draw in attempt.draws):
             yield from _smaller(attempt)
         yield from (shrunk(attempt, ceiling) for ceiling in SMALLER)
-    yield from repair_guarded(attempt, error, line, known)
     yield from repair_named(attempt, error, line, known, operands)
     if not operands:
         yield from repair_layers(attempt, error, line, known)
     words = set(re.findall(r"\w+", line))
     named = [place for place, item in enumerate(known.forward[: len(attempt.draws)]) if item.name in words]
     ranked = change_rank(attempt, f"{error} {line}" if "Assert" in error else error, line, [*operands, *named])
-    if Said.UNPACK.read(error):  # its numbers are no sizes
-        yield from unpack(attempt, error, line, operands or named)
-    else:
+    if not Said.UNPACK.read(error):  # its numbers are no sizes
         if is_of_rank(error):
             yield from ranked
         for stated in stated_sizes(error)[:1] if Said.SUM.read(error) else ():

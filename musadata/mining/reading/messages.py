@@ -15,7 +15,7 @@ class Said(Enum):
     # Two sizes that disagree: the one that there is, and the one that is wanted.
     EXPECTED = r"(?P<want>\d+)(?P<channels> channels)?,? (?:but )?got (?:size )?(?P<got>\d+)\b(?!-?D)"
     SHAPE = r"(?:size \(|\[\*, |to be: \[)(?P<wanted>[\d, ]+)[)\]].* got:? (?:input of size ?)?\[(?P<shape>[\d, ]+)\]"
-    SHAPES = r"^(?:Value|Assertion)Error: .*Size\(\[(?P<shape>[\d, ]+)\]\).*Size\(\[(?P<wanted>[\d, ]+)\]\)"
+    SHAPES = r"\(\[(?P<shape>[\d, ]+)\]\).*\[(?P<wanted>[\d, ]+)\]"
     GROUPS = r"to be divisible .* shape \[\d+, (?P<got>\d+)[\d, ]*\] and num_groups=(?P<want>\d+)"
     PRODUCT = r"\(\d+x(?P<got>\d+) and (?P<want>\d+)x\d+\)"
     STATISTICS = r"should contain (?P<got>\d+) elements not (?P<want>\d+)"
@@ -43,7 +43,6 @@ class Said(Enum):
     SHARES = r"between 0 and 1|>= 0|< 0|out of range in self"
     SCALAR = r"Boolean value of Tensor|of a single element|one element tensors|not Tensor|got \(Tensor\)"
     SEQUENCE = r"iterable|not subscriptable|has no len"
-    STATE = r"argument 'hx'|Expected hidden\["
     NONE = r"'NoneType'"
     ATTRIBUTE = r"'(?P<holder>\w+)' object (?:has no attribute '(?P<name>\w+)'|to (?P<place>buffer))"
     OPTIONS = r"(?:one of|should be|valid|Select from|must be|supported)\b(.{3,200})"
@@ -73,8 +72,3 @@ NO_INPUTS, ANY_INPUTS = "forward takes no inputs", "forward takes inputs of any 
 def type_of(error: str) -> str:
     """The name of the exception's type, which begins an error."""
     return error.partition(":")[0]
-
-
-def is_absent(error: str) -> bool:
-    """Whether a message says that something is None, or that an assertion or attribute lacks it."""
-    return type_of(error) == "AssertionError" or bool(Said.NONE.read(error) or Said.ATTRIBUTE.read(error))

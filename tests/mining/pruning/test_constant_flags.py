@@ -1,58 +1,8 @@
-"""Attributes of classes that inherit from torch's layers, and loops and flags that the constructor decides."""
+"""Loops and flags that the constructor decides."""
 
 import pytest
 
 from tests.mining.pruning.test_pruning import model, pruned
-
-TOP = """
-from torch.nn.modules.batchnorm import _BatchNorm
-{more}
-
-class Master:
-    def __init__(self, callback):
-        self.callback = callback
-
-    def __setstate__(self, state):
-        self.callback = state
-
-
-class Norm({base}):
-    def __init__(self, width):
-        super().__init__(width)
-        self.master = Master(self._reduce)
-        self.eps = 1e-3
-
-    def _reduce(self, x):
-        return x + 7.5
-
-
-"""
-
-KIND = """
-class Kind(type):
-    def __call__(cls, *given):
-        made = super().__call__(*given)
-        made.eps = 0.5
-        return made
-
-
-"""
-
-
-@pytest.mark.parametrize(
-    ("base", "more", "left"),
-    [
-        ("nn.BatchNorm1d", "", False),
-        ("torch.nn.BatchNorm1d", "", False),
-        ("Base", "\n\nclass Base(nn.BatchNorm1d):\n    def scale(self):\n        return 2\n\n", False),
-        ("Base", KIND + "class Base(nn.BatchNorm1d, metaclass=Kind):\n    pass\n\n", True),
-    ],
-)
-def test_attributes_that_neither_the_reference_nor_torchs_class_reads_go(base, more, left):
-    text = pruned(model("return self.norm(x)", "self.norm = Norm(6)", top=TOP.format(base=base, more=more)))
-    assert ("class Master" in text) is left
-    assert "self.eps = 1e-3" in text
-    assert "__setstate__" not in text
 
 
 def test_loops_that_never_run_go_where_the_constructor_decides():
