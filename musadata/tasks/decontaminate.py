@@ -1,4 +1,4 @@
-"""Decontamination: does a reference match a task of a benchmark, by its graph or by its text?
+"""Decontamination: does a reference match a task of a benchmark, by its graph, its results or its text?
 
 A fingerprint set is a JSON file of hashes, one entry per benchmark task; the benchmark's code is not in it.
 `python -m musadata.tasks.fingerprints` makes one from a checkout.
@@ -45,10 +45,12 @@ class FingerprintSet:
     Attributes:
         name: of the benchmark.
         graphs: graph fingerprint -> the benchmark's name for the task.
+        results: hash of results -> the benchmark's name for the task, see `fingerprints.results`.
     """
 
     name: str
     graphs: dict[str, str]
+    results: dict[str, str]
     texts: tuple[BenchmarkText, ...]
 
     @cached_property
@@ -61,16 +63,20 @@ class FingerprintSet:
         return dict(found)
 
 
-def contamination(reference: str, graph_fingerprint: str, sets: Sequence[str]) -> str:
+def contamination(reference: str, graph_fingerprint: str, results: Sequence[str], sets: Sequence[str]) -> str:
     """The benchmark task that a reference matches, such as "kernelbench/level1/19_ReLU"; empty if there is none.
 
-    An equal graph is a match whatever the text and the shapes are: a mined `nn.ReLU` is KernelBench's ReLU. A text that
-    says what a benchmark task says is a match even where the graph differs (see `match_text`).
+    An equal graph is a match whatever the text and the shapes are: a mined `nn.ReLU` is KernelBench's ReLU. So are
+    equal results, as of a layer norm that is written out. A text that says what a benchmark task says is a match even
+    where the graph differs (see `match_text`).
     """
     for name in sets:
         fingerprints = load_fingerprints(name)
         if graph_fingerprint in fingerprints.graphs:
             return f"{fingerprints.name}/{fingerprints.graphs[graph_fingerprint]}"
+        for one in results:
+            if one in fingerprints.results:
+                return f"{fingerprints.name}/{fingerprints.results[one]}"
         task = match_text(reference, fingerprints, traced=bool(graph_fingerprint))
         if task:
             return f"{fingerprints.name}/{task}"
@@ -112,6 +118,7 @@ def load_fingerprints(name: str) -> FingerprintSet:
         return FingerprintSet(
             name=data["benchmark"],
             graphs={graph: task["name"] for task in reversed(tasks) for graph in task["graphs"]},
+            results={one: task["name"] for task in reversed(tasks) for one in task.get("results", ())},
             texts=_read_texts(tasks),
         )
     except FileNotFoundError as error:

@@ -60,7 +60,9 @@ def _probe(draft: Draft, config: TasksConfig, sandbox: Caller, seed: int) -> Tas
         return _reject(draft, outcome.value["reason"], outcome.value["detail"])
     if is_mined and all(name.split(".")[1] in _JOINING for name in outcome.value["operators"]):
         return _reject(draft, "only_joins", "it sets its inputs side by side")
-    match = contamination(draft.reference, outcome.value["graph_fingerprint"], config.decontaminate)
+    match = contamination(
+        draft.reference, outcome.value["graph_fingerprint"], outcome.value["results"], config.decontaminate
+    )
     if match:
         return _reject(draft, "benchmark", match)
     if draft.source_kind in _GENERATED and not outcome.value["measure"]:  # another graph can be drawn instead

@@ -11,6 +11,7 @@ from musadata.errors import MusadataError
 from musadata.records import Reject, Task
 from musadata.tasks.decontaminate import FOLDER, NGRAM, BenchmarkText, FingerprintSet, load_fingerprints, match_text
 from musadata.tasks.fingerprints.__main__ import main
+from musadata.tasks.fingerprints.results import hash_results
 from musadata.tasks.text import shingle_hashes
 from tests.tasks.conftest import CONFIG, reference
 from tests.tasks.test_fingerprint import BLOCK
@@ -57,6 +58,47 @@ def test_every_way_to_transpose_is_one(examine, product):
     assert isinstance(found, Reject) and found.detail.startswith("kernelbench/level1/17_"), found
 
 
+LAYER_NORM = """centred = x - x.mean((1, 2, 3), True)
+return centred / (centred.pow(2).mean((1, 2, 3), True) + 1e-5).sqrt() * self.g + self.b"""
+STATE = "self.g, self.b = (nn.Parameter(torch.ones(16, 16, 16)) for _ in range(2))"
+OTHER_STATE = STATE.replace("16, 16, 16", "12, 10, 14")
+
+
+@pytest.mark.parametrize(
+    ("forward", "arguments", "inputs", "init", "task"),
+    [
+        ("return x.exp() / x.exp().sum(1, keepdim=True)", "x", "torch.randn(8, 40)", "pass", "level1/23_Softmax"),
+        ("return 0.5 * x * (1 + torch.erf(x / 2**0.5))", "x", "torch.randn(9, 30)", "pass", "level1/26_GELU_"),
+        ("return (w.mT @ x.mT).mT", "x, w", "torch.randn(6, 4), torch.randn(4, 5)", "pass", "level1/1"),
+        (
+            "return (t - p).square().sum() / p.numel()",
+            "t, p",
+            "torch.randn(6, 4), torch.randn(6, 4)",
+            "pass",
+            "level1/94_",
+        ),
+        ("return 0.5 * a * s + a * (s / 2)", "s, a", "3.14, torch.randn(6, 40)", "pass", "level1/5_"),
+        (LAYER_NORM, "x", "torch.randn(2, 16, 16, 16)", STATE, "level1/40_LayerNorm"),
+        (LAYER_NORM, "x", "torch.randn(2, 12, 10, 14)", OTHER_STATE, ""),
+        ("return x.exp().sum(1, keepdim=True).log() + 0.1 * x", "x", "torch.randn(8, 40)", "pass", ""),
+        ("return x.clamp(0, 6)", "x", "torch.randn(8, 40)", "pass", ""),
+    ],
+    ids=["softmax", "gelu", "product", "mse", "scalar", "layer norm", "fixed sizes", "another", "clamped"],
+)
+def test_a_benchmark_task_is_known_by_its_results(examine, forward, arguments, inputs, init, task):
+    """Sizes that stand in the code are not changed: such a copy is found only where they happen to fit."""
+    found = examine(reference(forward, init, inputs, arguments), STRICT)
+    if task:
+        assert isinstance(found, Reject) and found.detail.startswith(f"kernelbench/{task}"), found
+    else:
+        assert isinstance(found, Task), found
+
+
+def test_results_have_no_hash_where_they_say_nothing():
+    for forward in ("return x", "return x * 0 + 3", "return x.log() - x.log()", "return x[:, 20:]", "raise ValueError"):
+        assert hash_results(reference(forward, inputs="torch.randn(8, 40)")) == []
+
+
 def test_a_convolution_among_other_things_is_not_the_benchmarks_convolution():
     text = reference(
         "return F.huber_loss(self.conv(torch.erf(torch.sigmoid(x))), x[:, :1], delta=0.8)",
@@ -92,7 +134,7 @@ def test_shipped_set_holds_hashes_only():
     data = json.loads((FOLDER / "kernelbench.json").read_text())
     assert len(data["tasks"]) == 270
     for task in data["tasks"]:
-        assert all(set(one) <= set("0123456789abcdef") for one in (*task["graphs"], *task["ngrams"]))
+        assert all(set(one) <= set("0123456789abcdef") for one in (*task["graphs"], *task["results"], *task["ngrams"]))
         assert task["graphs"] or task["ngrams"]
 
 
@@ -116,7 +158,7 @@ def test_set_made_from_a_checkout_finds_its_tasks(tmp_path, examine):
 def test_copied_text_is_found_where_the_graph_is_not():
     source = BLOCK.replace("width = 24", "width = 25")
     ngrams = shingle_hashes(BLOCK, NGRAM)
-    own = FingerprintSet("own", {}, (BenchmarkText("block", ngrams, ngrams, traced=True),))
+    own = FingerprintSet("own", {}, {}, (BenchmarkText("block", ngrams, ngrams, traced=True),))
     assert match_text(source, own) == "block"
     assert match_text(source.replace("torch.sigmoid", "torch.tanh"), own) == "block"
     assert match_text(reference("return F.relu(x)"), own) == ""

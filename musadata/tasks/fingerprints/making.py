@@ -8,7 +8,11 @@ from musadata.sandbox import Limits, Sandbox
 from musadata.tasks.decontaminate import NGRAM
 from musadata.tasks.text import shingle_hashes
 
-_PRELOAD = ("torch._dynamo", "musadata.tasks.fingerprints.tracing")  # fake tensors need dynamo: 3 s if not warm
+_PRELOAD = (
+    "torch._dynamo",
+    "musadata.tasks.fingerprints.tracing",
+    "musadata.tasks.fingerprints.results",
+)  # fake tensors need dynamo: 3 s if not warm
 _LIMITS = Limits(seconds=300.0, memory_mb=16384)
 
 
@@ -28,4 +32,9 @@ def make_fingerprints(benchmark: str, revision: str, files: Iterable[tuple[str, 
 def _trace(sandbox: Sandbox, source: str) -> dict[str, Any]:
     outcome = sandbox.call("musadata.tasks.fingerprints.tracing:trace", source)
     facts = outcome.value if outcome.ok else {"problem": outcome.error_type or outcome.status}
-    return {"graphs": [facts["graph"]] if "graph" in facts else [], "problem": facts.get("problem", "")}
+    results = sandbox.call("musadata.tasks.fingerprints.results:hash_results", source, True)
+    return {
+        "graphs": [facts["graph"]] if "graph" in facts else [],
+        "results": results.value if results.ok else [],
+        "problem": facts.get("problem", ""),
+    }
