@@ -63,7 +63,7 @@ def _hash_of(module: ModuleType, inputs: list[Any], numbers: dict[int, int], lea
     set_seed(0)
     model = module.Model(*tree_map(_shorten, list(module.get_init_inputs()))).double().eval()
     _set_parameters(model)
-    for limits in (_REAL, _POSITIVE):  # some functions are of positive values alone
+    for limits in (_REAL, _POSITIVE):  # some functions are of positive values alone, or saturate
         values = [
             _draw(value, numbers[place], least, limits) if place in numbers else value
             for place, value in enumerate(inputs)
@@ -71,19 +71,21 @@ def _hash_of(module: ModuleType, inputs: list[Any], numbers: dict[int, int], lea
         given = [value.clone() if isinstance(value, torch.Tensor) else value for value in values]
         leaves = [leaf for leaf in tree_leaves(model(*given)) if isinstance(leaf, torch.Tensor)]
         result = torch.cat([leaf.detach().double().reshape(-1) for leaf in leaves])
-        if torch.isfinite(result).all():
+        if torch.isfinite(result).all() and _says_something(result):
             break
     else:
-        raise ValueError("not finite")
-    largest = float(result.abs().max())
-    if largest == 0.0 or (result.numel() > 1 and float(result.max() - result.min()) < _LEAST_SPREAD * largest):
-        raise ValueError("constant")
+        raise ValueError("not finite, or constant")
     if any(value.numel() == result.numel() and torch.equal(value.reshape(-1), result) for value in _tensors(values)):
         raise ValueError("an input")
     length = float(result.norm())
     projections = [float(_uniform(result.shape, 1000 + number, _REAL) @ result) for number in range(_PROJECTIONS)]
     text = [f"{length:.6e}", *(f"{projection / length:.6f}" for projection in projections)]
     return hashlib.sha256(" ".join(text).replace("-0.000000", "0.000000").encode()).hexdigest()[:32]
+
+
+def _says_something(result: torch.Tensor) -> bool:
+    largest = float(result.abs().max())
+    return largest > 0.0 and (result.numel() == 1 or float(result.max() - result.min()) > _LEAST_SPREAD * largest)
 
 
 def _shorten(argument: Any) -> Any:
