@@ -10,8 +10,8 @@ from musadata.corpus.views.supervised import make_sft
 from musadata.corpus.views.symptoms import kernel_of
 from musadata.corpus.views.wording import choose
 from musadata.records import Annotation, Candidate, ErrorClass, Task, Trajectory
+from musadata.teacher.evidence import read_evidence
 from musadata.teacher.prompts import render_diagnosis
-from musadata.teacher.reasoning.evidence import read_evidence
 from musadata.training_rows import SftRow
 
 FAMILY = "feedback"

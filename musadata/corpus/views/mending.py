@@ -7,8 +7,8 @@ from musadata.corpus.views.answers import Sampled
 from musadata.corpus.views.changes import Change, Line, list_changes, name_place
 from musadata.corpus.views.wording import choose
 from musadata.records import Candidate
+from musadata.teacher.evidence import as_reason
 from musadata.teacher.fault_words import FaultWords, describe_fault
-from musadata.teacher.reasoning.evidence import as_reason
 
 _MOST_CHANGES = 2  # more of them are another program, which says nothing of the fault
 _MOST_LINES = 12

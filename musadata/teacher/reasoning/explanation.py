@@ -15,7 +15,7 @@ from musadata.compiler.emission.launch import EmittedKernel
 from musadata.compiler.faults import FaultKind
 from musadata.compiler.ir.code import Declare, of_kind
 from musadata.compiler.ir.index_formulas import ONE, ZERO, Index
-from musadata.teacher.reasoning.evidence import as_reason, read_evidence
+from musadata.teacher.evidence import as_reason, read_evidence
 
 _LONGEST_CHANGE = 320  # characters; longer ones are seen better in the programs themselves
 _LONGEST_QUOTE = 160

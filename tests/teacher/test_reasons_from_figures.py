@@ -2,7 +2,7 @@
 
 import pytest
 
-from musadata.teacher.reasoning.evidence import as_reason, read_evidence
+from musadata.teacher.evidence import as_reason, read_evidence
 
 PAST = "- kernel a_kernel block (15,0,0) thread (80,0,0): a read of 4 bytes 0 bytes past the end of a 15680-byte device"
 PROGRAM = """const int threads = 128;
