@@ -108,7 +108,7 @@ def test_profiles_state_no_figure_that_their_counters_do_not_have(quickstart_cor
 
 
 def test_every_accepted_program_has_a_port_that_no_device_has_run_or_a_reject(quickstart_corpus):
-    sources = "SELECT count(DISTINCT (task_id, source)) FROM {candidates} WHERE accepted"
+    sources = "SELECT count(DISTINCT (task_id, source)) FROM {candidates} WHERE accepted AND fault = ''"
     rejects = "SELECT count(*) FROM {rejects} WHERE step = 'port'"
     ports = ask(quickstart_corpus, "SELECT verdict, source, candidate_id FROM {ports}")
     assert ask(quickstart_corpus, sources)[0][0] == len(ports) + ask(quickstart_corpus, rejects)[0][0]
