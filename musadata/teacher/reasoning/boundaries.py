@@ -6,6 +6,7 @@ from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import VARYING, TaskAnalysis, join, titled, unique
 
 _MOST_PHASES = 4
+_EVEN = "Tiles come out even: there is nothing to guard at these sizes."
 
 
 def write_boundaries(analysis: TaskAnalysis) -> str:
@@ -24,14 +25,14 @@ def write_boundaries(analysis: TaskAnalysis) -> str:
     twins = {fact.name: fact for fact in analysis.other.tensors}
     made = [(fact, twins.get(fact.name, fact)) for fact in analysis.outputs]
     points = [bound_points(count(fact), count(twin)) for fact, twin in made]
-    return " ".join([*unique(points), *_of_calls(analysis)])
+    return " ".join([*filter(None, unique(points)), *_of_calls(analysis)]) or _EVEN
 
 
 def _whole(analysis: TaskAnalysis) -> str:
     """What is said where no thread is without work."""
     if all(facts.points_of_sets == (1, 1) for facts in analysis.told):
         return f"`{analysis.outputs[0].name}` is one point at every size: a second thread may not store it."
-    return "Each point has a block of its own, or tiles come out even: there is nothing to guard at these sizes."
+    return f"Each point has a block of its own, or t{_EVEN[1:]}"
 
 
 def _of_calls(analysis: TaskAnalysis) -> list[str]:

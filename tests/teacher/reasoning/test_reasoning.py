@@ -1,5 +1,6 @@
 import dataclasses
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -21,6 +22,13 @@ def test_without_a_lowering_steps_name_coordinates_and_what_blocks_leave():
     assert "`r = i / 33` and `c = i % 33`" in steps["index mapping"]
     assert "264 % 256 = 8, in set 2 243 % 256 = 243" in steps["boundary handling"]
     assert "`t` by stride (1, 64)" in texts("linear")["index mapping"]
+
+
+def test_a_step_says_something_where_blocks_leave_nothing():
+    task, (trace, *_) = example("linear"), traces_of("linear")
+    even = [replace(fact, shape=(4, 64)) if fact.role == "output" else fact for fact in trace.tensors]
+    steps = {step.step: step.text for step in write_reasoning(task, [replace(trace, tensors=tuple(even))])}
+    assert "nothing to guard" in steps["boundary handling"] and all(steps.values())
 
 
 def test_the_mathematics_is_the_formula_of_the_whole_chain():
