@@ -8,7 +8,6 @@ a deep network whose images become too small, has no hash: its graph and its tex
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import suppress
 from itertools import permutations
 from types import ModuleType
@@ -31,10 +30,13 @@ _REAL, _POSITIVE = (-8.0, 8.0), (0.0, 1.0)  # ranges of inputs; the first reache
 
 
 def hash_results(source: str, every_order: bool = False) -> list[str]:
-    """The hash of a task's results where all sizes of its inputs are one, or else where only long ones are, if it runs.
+    """The hash of a task's results where all sizes of its inputs are one, or else where only long ones are.
 
     Args:
-        every_order: also with the tensors among its inputs in each other's place, as the same task may take them.
+        every_order: with one hash for each order of the tensors among its inputs, as the same task may take them.
+
+    Returns:
+        One hash, several if `every_order`, none if the task does not run so or its results say nothing.
     """
     found: dict[str, None] = {}
     with suppress(Exception), torch.no_grad():
@@ -42,10 +44,8 @@ def hash_results(source: str, every_order: bool = False) -> list[str]:
         with FakeTensorMode(allow_non_fake_inputs=True):
             inputs = draw_inputs(module, 0)
         tensors = [place for place, value in enumerate(inputs) if isinstance(value, torch.Tensor)]
-        orders = (
-            permutations(range(len(tensors))) if every_order and len(tensors) <= _REORDERED else [range(len(tensors))]
-        )
-        for order in orders:
+        usual = tuple(range(len(tensors)))
+        for order in permutations(usual) if every_order and len(usual) <= _REORDERED else [usual]:
             numbers = dict(zip(tensors, order, strict=True))
             for least in (2, _LONG):
                 with suppress(Exception):  # whatever a task raises at other sizes
@@ -75,7 +75,7 @@ def _hash_of(module: ModuleType, inputs: list[Any], numbers: dict[int, int], lea
             break
     else:
         raise ValueError("not finite, or constant")
-    if any(value.numel() == result.numel() and torch.equal(value.reshape(-1), result) for value in _tensors(values)):
+    if any(torch.equal(values[place].double().reshape(-1), result) for place in numbers):
         raise ValueError("an input")
     length = float(result.norm())
     projections = [float(_uniform(result.shape, 1000 + number, _REAL) @ result) for number in range(_PROJECTIONS)]
@@ -115,7 +115,3 @@ def _uniform(shape: tuple[int, ...], number: int, limits: tuple[float, float]) -
     """Values in this range by numpy's PCG64, whose stream is the same on every machine."""
     low, high = limits
     return torch.from_numpy(np.random.Generator(np.random.PCG64([number, *shape])).random(shape)) * (high - low) + low
-
-
-def _tensors(values: list[Any]) -> Iterator[torch.Tensor]:
-    return (value for value in values if isinstance(value, torch.Tensor))

@@ -6,7 +6,7 @@ from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import VARYING, TaskAnalysis, join, titled, unique
 
 _MOST_PHASES = 4
-_EVEN = "Tiles come out even: there is nothing to guard at these sizes."
+_EVEN = "Blocks come out even: there is nothing to guard at these sizes."
 
 
 def write_boundaries(analysis: TaskAnalysis) -> str:
@@ -32,7 +32,7 @@ def _whole(analysis: TaskAnalysis) -> str:
     """What is said where no thread is without work."""
     if all(facts.points_of_sets == (1, 1) for facts in analysis.told):
         return f"`{analysis.outputs[0].name}` is one point at every size: a second thread may not store it."
-    return f"Each point has a block of its own, or t{_EVEN[1:]}"
+    return "Each point has a block of its own, or tiles come out even: there is nothing to guard at these sizes."
 
 
 def _of_calls(analysis: TaskAnalysis) -> list[str]:
