@@ -19,10 +19,8 @@ PRELOAD = (
     "torch",
     "musadata.tasks.probe_preload",
     "musadata.tasks.sizing.measure_preload",
-    "musadata.tasks.fingerprints.results",
 )  # what a sandbox for probing should import once
 EXAMINE = "musadata.tasks.sizing.measure:examine"
-HASH_RESULTS = "musadata.tasks.fingerprints.results:hash_results"
 TEST_FILE = re.compile(r"(^|/)(tests?|testing|test_utils)/|(^|/)test_[^/]*\.py$|_test\.py$|(^|/)conftest\.py$")
 
 
@@ -62,9 +60,9 @@ def _probe(draft: Draft, config: TasksConfig, sandbox: Caller, seed: int) -> Tas
         return _reject(draft, outcome.value["reason"], outcome.value["detail"])
     if is_mined and all(name.split(".")[1] in _JOINING for name in outcome.value["operators"]):
         return _reject(draft, "only_joins", "it sets its inputs side by side")
-    results = sandbox.call(HASH_RESULTS, draft.reference, limits=limits) if config.decontaminate else None
-    hashes = results.value if results and results.ok else ()  # one that is too slow there may be a task all the same
-    match = contamination(draft.reference, outcome.value["graph_fingerprint"], hashes, config.decontaminate)
+    match = contamination(
+        draft.reference, outcome.value["graph_fingerprint"], outcome.value["results"], config.decontaminate
+    )
     if match:
         return _reject(draft, "benchmark", match)
     if draft.source_kind in _GENERATED and not outcome.value["measure"]:  # another graph can be drawn instead

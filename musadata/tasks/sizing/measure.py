@@ -14,6 +14,7 @@ from musadata.records import InputSpec
 from musadata.rows import restore
 from musadata.tasks import examination
 from musadata.tasks.checked_reference import describe
+from musadata.tasks.fingerprints.results import hash_results
 from musadata.tasks.operator_recording import tensors_in
 from musadata.tasks.reference_loading import build_model, load_reference, set_seed
 from musadata.tasks.sizing.fake_execution import (
@@ -60,7 +61,9 @@ def examine(source: str, seed: int, max_elements: int) -> dict[str, Any]:
         return facts
     found = find_measure(facts["reference"], facts["inputs"])
     reason, _, detail = found["note"].partition(": ")
-    return {"reason": reason, "detail": detail} if reason == _OTHER_DEVICE else facts | found
+    if reason == _OTHER_DEVICE:
+        return {"reason": reason, "detail": detail}
+    return facts | found | {"results": hash_results(source)}
 
 
 def find_measure(source: str, inputs: list[dict[str, Any]]) -> dict[str, Any]:
