@@ -142,6 +142,10 @@ FIXTURES = {
         ((tensor(5, 16),),),
         "self.rows = nn.Parameter(torch.randn(10, 16))",
     ),
+    "norm of two products": Fixture(
+        "return F.group_norm(x @ y + x @ z.transpose(2, 3), 2)",
+        tuple((tensor(n, 4, 6, 8), tensor(n, 4, 8, 12, name="y"), tensor(n, 4, 12, 8, name="z")) for n in (2, 3)),
+    ),
     "matrix product": Fixture("return x @ y", PRODUCT),
     "upper triangle of a product": Fixture(
         "return torch.triu(x @ y, 3) * 2",

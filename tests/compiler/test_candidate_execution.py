@@ -21,6 +21,7 @@ QUICK = {
     "linear": 3,
     "convolution": 0,
     "group norm": 2,
+    "norm of two products": 0,
     "chain": 3,
     "several outputs": 4,
     "circular": 1,

@@ -88,8 +88,7 @@ class Block:
         self.printer = Printer(functions=self.functions)
         self._sizes = frozenset(alike_in or ())
         self._names = set(taken) | RESERVED_NAMES
-        self._uses: Counter[int] = Counter()
-        self._alive: list[Scalar] = []  # keeps identities valid while they are used as keys
+        self._uses: Counter[Scalar] = Counter()
         self._results: dict[str, list[Named]] = {}  # that were given a variable, by their names
 
     @classmethod
@@ -223,8 +222,7 @@ class Block:
 
     def name(self, value: Scalar, text: Some) -> None:
         """Write a value so from now on, in this scope."""
-        self._alive.append(value)
-        self.printer.named[id(value)] = code(text)
+        self.printer.named[value] = code(text)
         if isinstance(value, Named):
             self._results.setdefault(value.name, []).append(value)
 
@@ -251,7 +249,7 @@ class Block:
             with self.when(self.value(value.condition)):
                 yield self.value(value.value)
             return
-        is_new = isinstance(value, Choose) and id(value) not in self.printer.named and self.alike
+        is_new = isinstance(value, Choose) and value not in self.printer.named and self.alike
         if not isinstance(value, Choose) or not is_new or self.printer.scalar(value.no) != identity:
             yield self.value(value)
             return
@@ -268,29 +266,29 @@ class Block:
         loads = (node for value in values for node in self._unguarded(value) if isinstance(node, Load))
         for load in [node for node, count in Counter(loads).items() if count > 1]:
             self.value(load)
-            if id(load) not in self.printer.named:
+            if load not in self.printer.named:
                 self._declare(load, self._name_for(load))
 
     def held(self, value: Named) -> Expression:
         """The variable that holds a value, which is added if there is none yet."""
-        if id(value) not in self.printer.named:
+        if value not in self.printer.named:
             self._declare(value, value.name, self.value(value))
-        return self.printer.named[id(value)]
+        return self.printer.named[value]
 
     def hoist(self, value: Scalar, fixed: frozenset[Variable], locals_known: frozenset[str]) -> None:
         """Compute ahead of a loop what its value needs and what does not change inside of the loop."""
         self._count(value)
-        inside: set[int] = set()
+        inside: set[Scalar] = set()
         for node in self._unguarded(value):
-            if id(node) in inside and self._uses[id(node)] == 1:
+            if node in inside and self._uses[node] == 1:
                 continue
             costly = isinstance(node, Call) and node.operation in MATH_FUNCTIONS
             movable = costly or isinstance(node, (Named, Load))
             movable = movable and node.variables <= fixed and node.locals <= locals_known
-            if movable and id(node) not in self.printer.named:
-                inside.update(map(id, node.walk()))
+            if movable and node not in self.printer.named:
+                inside.update(node.walk())
                 self._prepare(node, root=False)
-                if not isinstance(node, Named) and id(node) not in self.printer.named:
+                if not isinstance(node, Named) and node not in self.printer.named:
                     self._declare(node, f"row_{node.operation}" if isinstance(node, Call) else self._name_for(node))
 
     def _unguarded(self, value: Scalar) -> list[Scalar]:
@@ -299,22 +297,21 @@ class Block:
         stack, seen = [value], set()
         while stack:
             node = stack.pop()
-            if id(node) in seen:
+            if node in seen:
                 continue
-            seen.add(id(node))
+            seen.add(node)
             found.append(node)
             stack.extend(reversed([node.condition] if isinstance(node, Choose) else list(node.children)))
         return found
 
     def _count(self, value: Scalar) -> None:
-        self._alive.append(value)
-        self._uses = Counter(id(child) for node in value.walk() for child in node.children)
+        self._uses = Counter(child for node in value.walk() for child in node.children)
 
     def _name_positions(self, value: Scalar) -> None:
         """Give positions that are computed and used more than once a variable: `const int in_h = oh * 2 + kh - 1`."""
         names: dict[Index, str] = {}
         formulas: list[Index] = []
-        for node in value.walk():
+        for node in value.walk(self.printer.named):
             if isinstance(node, Load) and (flat := reshaped(node.buffer, node.index)) is not None:
                 formulas.append(flat)
                 continue
@@ -361,7 +358,7 @@ class Block:
         return found
 
     def _prepare(self, node: Scalar, *, root: bool) -> None:
-        if id(node) in self.printer.named or isinstance(node, (Literal, Local)):
+        if node in self.printer.named or isinstance(node, (Literal, Local)):
             return
         if isinstance(node, Choose):
             self._prepare_choice(node, root=root)
@@ -369,10 +366,10 @@ class Block:
         if isinstance(node, Named) and (known := self._known(node)):
             self.name(node, known)
             return
-        if isinstance(node, Named) and isinstance(node.value, Choose) and id(node.value) not in self.printer.named:
+        if isinstance(node, Named) and isinstance(node.value, Choose) and node.value not in self.printer.named:
             self._prepare_choice(node.value, root=True, name=node.name)
-            if id(node.value) in self.printer.named:
-                self.name(node, self.printer.named[id(node.value)])
+            if node.value in self.printer.named:
+                self.name(node, self.printer.named[node.value])
                 return
         for child in node.children:
             self._prepare(child, root=isinstance(node, Named))
@@ -383,14 +380,14 @@ class Block:
 
     def _known(self, node: Named) -> Expression | None:
         """The variable that already holds the same value, made for another reader of it."""
-        held = (other for other in self._results.get(node.name, ()) if id(other) in self.printer.named)
-        return next((self.printer.named[id(other)] for other in held if same(other, node)), None)
+        held = (other for other in self._results.get(node.name, ()) if other in self.printer.named)
+        return next((self.printer.named[other] for other in held if same(other, node)), None)
 
     def _deserves_name(self, node: Scalar) -> bool:
         if isinstance(node, Named):
             return not isinstance(node.value, Literal)
         computed = isinstance(node, Cast) and not isinstance(node.argument, (Local, Formula))
-        if self._uses[id(node)] > 1 and (computed or isinstance(node, (Load, Call))):
+        if self._uses[node] > 1 and (computed or isinstance(node, (Load, Call))):
             return True
         return self.length(self.printer.scalar(node)) > LONGEST_TEXT and not isinstance(node, Formula)
 
@@ -421,7 +418,7 @@ class Block:
     def _prepare_choice(self, node: Choose, *, root: bool, name: str = "") -> None:
         self._prepare(node.condition, root=False)
         if self._is_simple(node):
-            if not root and (self._uses[id(node)] > 1 or self.length(self.printer.scalar(node)) > LONGEST_TEXT):
+            if not root and (self._uses[node] > 1 or self.length(self.printer.scalar(node)) > LONGEST_TEXT):
                 self._declare(node, "selected")
             return
         name = self.fresh(name or ("selected" if not isinstance(node.yes, Named) else node.yes.name))
@@ -444,13 +441,13 @@ class Block:
         """Give what a long value reads variables."""
         if self.length(self.printer.scalar(value)) > LONGEST_ASSIGNED:
             for child in value.children:
-                if isinstance(child, Load) and id(child) not in self.printer.named:
+                if isinstance(child, Load) and child not in self.printer.named:
                     self._declare(child, self._name_for(child))
 
     def _is_simple(self, node: Choose) -> bool:
         """Both sides are short and need no statements of their own."""
         for side in (node.yes, node.no):
-            open_parts = [part for part in self._unguarded(side) if id(part) not in self.printer.named]
+            open_parts = [part for part in self._unguarded(side) if part not in self.printer.named]
             if any(isinstance(p, Choose) or (isinstance(p, Named) and p is not side) for p in open_parts):
                 return False
         return self.length(self.printer.scalar(node)) <= LONGEST_TEXT + 20

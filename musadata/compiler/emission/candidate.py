@@ -128,7 +128,7 @@ def _build(graph: Graph, plan: Plan, sizes: Mapping[str, int]) -> Candidate:
         if attempt is not _Attempt.SHORT:
             lowered = lower_graph(graph, alike=attempt is _Attempt.APART, fused=plan.fused)
             returned = _all_returned(lowered, graph)
-            kept = {id(buffer) for buffer in (*(item.buffer for item in returned), *lowered.program.stored)}
+            kept = {*(item.buffer for item in returned), *lowered.program.stored}
             kernels = _kernels(lowered.program, kept, known, attempt, plan.fused)
         if STEP.name not in names and any(kernel.steps for kernel in kernels):
             names.append(STEP.name)
@@ -173,7 +173,7 @@ def _all_returned(lowered: Lowered, graph: Graph) -> list[Returned]:
 
 
 def _kernels(
-    program: Program, kept: set[int], sizes: Mapping[str, int], attempt: _Attempt, fused: bool
+    program: Program, kept: set[Buffer], sizes: Mapping[str, int], attempt: _Attempt, fused: bool
 ) -> list[Kernel]:
     """The kernels, with attention as one of them where its tiles can be cut out of what it stores."""
     apart = attempt is _Attempt.APART

@@ -144,14 +144,14 @@ class Printer:
     """Writes formulas and scalars as C++, with the names that a kernel gives to sizes, values and positions.
 
     Attributes:
-        named: what stands for scalars that are already held in a variable, by identity.
+        named: what stands for scalars that are already held in a variable.
         functions: device functions that were used, in order, as (name, dtype).
         flat: the axes of the kernel and what stands for the flat position over them, if it is known.
         rename: what stands for variables, sizes and registers that go by another name (inside of a tile, say).
         positions: what stands for index formulas that are already held in a variable.
     """
 
-    named: dict[int, Expression] = field(default_factory=dict)
+    named: dict[Scalar, Expression] = field(default_factory=dict)
     functions: dict[tuple[str, str], None] = field(default_factory=dict)
     flat: tuple[tuple[Variable, ...], Expression] | None = None
     rename: Mapping[str, Expression] | None = None
@@ -224,8 +224,8 @@ class Printer:
 
     def scalar(self, value: Scalar) -> Expression:
         """A scalar expression; values that were given a variable appear by its name."""
-        if id(value) in self.named:
-            return self.named[id(value)]
+        if value in self.named:
+            return self.named[value]
         match value:
             case Named():
                 return self.scalar(value.value)

@@ -78,8 +78,8 @@ def emit_alike(kernels: Sequence[Kernel], plan: Plan, hints: Mapping[str, int]) 
     for kernel in kernels:
         plain = emit(kernel, choose(kernel, plan, hints) if kernel.attends else plainly(spread(kernel)))
         groups.setdefault(structure(plain), []).append(kernel)
-    largest = {id(one): max(group, key=lambda k: _points_of(k, hints)) for group in groups.values() for one in group}
-    return tuple(emit(kernel, choose(kernel, plan, hints, largest[id(kernel)])) for kernel in kernels)
+    largest = {one: max(group, key=lambda k: _points_of(k, hints)) for group in groups.values() for one in group}
+    return tuple(emit(kernel, choose(kernel, plan, hints, largest[kernel])) for kernel in kernels)
 
 
 def _points_of(kernel: Kernel, hints: Mapping[str, int]) -> int:

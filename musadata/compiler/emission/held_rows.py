@@ -223,7 +223,7 @@ class HeldRow:
         used: list[Index] = []
         for stage in stages if len(stages[0].axes) > 1 else ():
             used += [f for node in stage.value.walk() if not isinstance(node, Load) for f in node.formulas]
-            used += [f for load in stage.value.loads if id(load) not in block.printer.named for f in load.formulas]
+            used += [f for load in stage.value.loads if load not in block.printer.named for f in load.formulas]
             used += stage.index if isinstance(stage, Store) and source_of(_stored(stage), stage) is None else ()
         axes = frozenset[Variable]().union(*(formula.variables for formula in used))
         decode(block, flat, stages[0].axes, axes & frozenset(stages[0].axes))
@@ -234,12 +234,12 @@ class HeldRow:
 
 def _always_loaded(value: Scalar) -> Iterator[Load]:
     """The loads whose places are inside of their buffers wherever the value is computed."""
-    stack, seen = [value], set[int]()
+    stack, seen = [value], set[Scalar]()
     while stack:
         node = stack.pop()
-        if id(node) in seen:
+        if node in seen:
             continue
-        seen.add(id(node))
+        seen.add(node)
         if isinstance(node, Load):
             yield node
         is_guard = isinstance(node, Choose) and any(isinstance(part, Compare) for part in node.condition.walk())

@@ -1,6 +1,6 @@
 """Kernels without inner loops: every element on its own."""
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -278,7 +278,7 @@ def turned(kernel: Kernel) -> Turned | None:
     sides = [next((axis for axis in kernel.axes if _is_along(load, axis)), None) for load in apart]
     if not sides or sides[0] is None or any(side != sides[0] for side in sides):
         return None
-    values = _apart(store.value, along, {id(load) for load in apart})
+    values = _apart(store.value, along, apart)
     return Turned(along, sides[0], values) if values and len(values) <= _MOST_TILES else None
 
 
@@ -291,19 +291,19 @@ def _is_along(load: Load, axis: Variable) -> bool:
     return not load.children and _runs_along(load.buffer, load.index, axis)
 
 
-def _apart(value: Scalar, along: Variable, apart: Set[int]) -> tuple[Scalar, ...]:
+def _apart(value: Scalar, along: Variable, apart: Collection[Load]) -> tuple[Scalar, ...]:
     """The largest parts of a value that read from distant places alone; none if a condition decides about one."""
-    mine = [load for load in value.loads if id(load) in apart]
+    mine = [load for load in value.loads if load in apart]
     if not mine:
         return ()
-    if all(id(load) in apart or along not in load.variables for load in value.loads):
+    if all(load in apart or along not in load.variables for load in value.loads):
         return (value,)
     if isinstance(value, (Choose, Load)):
         return ()
     parts = [(part, _apart(part, along, apart)) for part in value.operands]
-    if any(not found and any(id(load) in apart for load in part.loads) for part, found in parts):
+    if any(not found and any(load in apart for load in part.loads) for part, found in parts):
         return ()
-    return tuple({id(one): one for _, found in parts for one in found}.values())
+    return tuple(dict.fromkeys(one for _, found in parts for one in found))
 
 
 def emit_turned(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
@@ -344,8 +344,7 @@ def emit_turned(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
         block.barrier()
         with _each_place(block, along, across):
             done = {
-                id(value): Local(value.dtype, f"{name} element")
-                for name, value in zip(names, found.values, strict=True)
+                value: Local(value.dtype, f"{name} element") for name, value in zip(names, found.values, strict=True)
             }
             block.printer.rename = {f"{name} element": Name(name)[THREAD_X]["i"] for name in names}
             write_store(block, replace(store, value=rewrite(store.value, lambda _: None, dict(done))))

@@ -39,7 +39,7 @@ from musadata.compiler.ir.code import (
     apply,
 )
 from musadata.compiler.ir.index_formulas import ZERO, Index, Operation, Size, Variable, of, product
-from musadata.compiler.ir.scalar import Local, Named
+from musadata.compiler.ir.scalar import Local, Named, Scalar
 from musadata.compiler.ir.schedule import Bind, Combine, Schedule
 from musadata.compiler.ir.schedule import Stage as Staged
 from musadata.compiler.lowering.fusion import Kernel, Reduce, Scan, Stage, Store
@@ -200,7 +200,7 @@ class _Work:
             else:
                 stores = [stage, *takewhile(_is_single, self.stages[place + 1 :])]
                 later = self.stages[place + len(stores) :]
-                self._store_once(stores, {id(node) for one in later for node in one.value.walk()})
+                self._store_once(stores, {node for one in later for node in one.value.walk()})
                 done.update(stores)
 
     def _reduce(self, stage: Reduce, rest: Sequence[Stage]) -> list[Reduce]:
@@ -370,10 +370,10 @@ class _Work:
         if stage.buffer is not None:
             self._store_once([Store(stage.buffer, (), stage.index, Local(stage.dtype, stage.local))])
 
-    def _store_once(self, stores: Sequence[Stage], later: Collection[int] = ()) -> None:
+    def _store_once(self, stores: Sequence[Stage], later: Collection[Scalar] = ()) -> None:
         """Stores of the leader. What is read `later` is computed by all members, once."""
         for store in stores:
-            if isinstance(store.value, Named) and id(store.value) in later:
+            if isinstance(store.value, Named) and store.value in later:
                 self.block.held(store.value)
         with self.block.when(self.team.leader) if self.team.leader else nullcontext():
             for store in stores:

@@ -67,7 +67,7 @@ class _Shortening:
 class _Renaming(Rewriting):
     """The same computation under short names."""
 
-    def __init__(self, buffers: Mapping[Buffer, Buffer], registers: Mapping[str, str], done: dict[int, Scalar]):
+    def __init__(self, buffers: Mapping[Buffer, Buffer], registers: Mapping[str, str], done: dict[Scalar, Scalar]):
         super().__init__(self._renamed, lambda _: None, done)
         self._buffers, self._registers = buffers, registers
 

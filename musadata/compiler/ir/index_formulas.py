@@ -49,12 +49,6 @@ class Opaque:
     scalar: Any
     variables: frozenset[Variable]
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Opaque) and other.scalar is self.scalar
-
-    def __hash__(self) -> int:
-        return id(self.scalar)
-
 
 Atom = Variable | Size | Operation | Opaque
 Monomial = tuple[Atom, ...]

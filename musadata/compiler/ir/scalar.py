@@ -127,15 +127,16 @@ class Scalar:
         """Every load, once, in a fixed order."""
         return tuple(node for node in self.walk() if isinstance(node, Load))
 
-    def walk(self) -> Iterator[Scalar]:
-        """This node and all below it, each once, scalars inside of index formulas included."""
-        seen: set[int] = set()
+    def walk(self, known: Collection[Scalar] = ()) -> Iterator[Scalar]:
+        """This node and all below it, each once, scalars inside of index formulas included; without the nodes that
+        are `known`, and what only they need."""
+        seen = set(known)
         stack: list[Scalar] = [self]
         while stack:
             node = stack.pop()
-            if id(node) in seen:
+            if node in seen:
                 continue
-            seen.add(id(node))
+            seen.add(node)
             yield node
             stack.extend(reversed(node.children))
 

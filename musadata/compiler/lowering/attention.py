@@ -13,6 +13,7 @@ from musadata.compiler.ir.index_formulas import ONE, Index, Variable, divide, of
 from musadata.compiler.ir.program import Contraction, Indices, Loop, Reduction, axis_names, fixed
 from musadata.compiler.ir.scalar import (
     Attended,
+    Buffer,
     Choose,
     Compare,
     Literal,
@@ -117,12 +118,12 @@ def _masked(c: Call, product: Scalar, index: Indices) -> Scalar:
     return choose(Compare("bool", "<=", index[-1], index[-2]), score, -math.inf) if c.number("is_causal") else score
 
 
-def join_attention(loops: Sequence[Loop], returned: set[int], sizes: Mapping[str, int]) -> list[Loop]:
+def join_attention(loops: Sequence[Loop], returned: set[Buffer], sizes: Mapping[str, int]) -> list[Loop]:
     """The loops, with one in place of those of a product, a softmax of it and a product with the softmax, where nothing
     else reads the scores and the values have at most `WIDEST` columns at these sizes."""
     known = list(loops)
     for loop in loops:
-        joined = _join(loop, {id(one.buffer): one for one in known})
+        joined = _join(loop, {one.buffer: one for one in known})
         if joined is None:
             continue
         attended, scores = joined
@@ -148,7 +149,7 @@ class _Softmax:
     safe: bool
 
 
-def _join(loop: Loop, loops: Mapping[int, Loop]) -> tuple[Loop, Loop] | None:
+def _join(loop: Loop, loops: Mapping[Buffer, Loop]) -> tuple[Loop, Loop] | None:
     """The loop over queries that does all of an attention if this one multiplies weights and values, and the loop of
     the scores that it makes superfluous."""
     if loop.contraction is None or loop.reduction is None or len(loop.reduction.names) != 1:
@@ -190,7 +191,7 @@ def _operands(weight: _Softmax, axes: Indices, loop: Loop, key: Index, place: In
     return None if key.variables & query.variables or own & keyed.variables else (query, keyed)
 
 
-def _softmax_at(loop: Loop, axes: Indices, key: Index, loops: Mapping[int, Loop]) -> _Softmax | None:
+def _softmax_at(loop: Loop, axes: Indices, key: Index, loops: Mapping[Buffer, Loop]) -> _Softmax | None:
     """The weight that a loop multiplies values with, if it is a softmax along the keys."""
     assert loop.contraction is not None
     weight, safe = plain(_spelled(loop.contraction.left(axes, (key,)), loops)), False
@@ -209,7 +210,7 @@ def _softmax_at(loop: Loop, axes: Indices, key: Index, loops: Mapping[int, Loop]
     if largest is None or not same(largest, score):
         return None
     for load in score.loads:
-        made = loops.get(id(load.buffer))
+        made = loops.get(load.buffer)
         if made is not None and made.contraction is not None and made.reduction is not None:
             found = _Softmax(score, load, made, safe)
             extents = made.reduction.extents(load.index)
@@ -228,10 +229,10 @@ def _exponent(value: Scalar | None) -> tuple[Scalar, Scalar] | None:
     return None
 
 
-def _reduced(value: Scalar, kinds: Sequence[str], key: Index, loops: Mapping[int, Loop]) -> Scalar | None:
+def _reduced(value: Scalar, kinds: Sequence[str], key: Index, loops: Mapping[Buffer, Loop]) -> Scalar | None:
     """What a reduction along the keys combines, where the value is a result of one."""
     value = plain(value)
-    loop = loops.get(id(value.buffer)) if isinstance(value, Load) and not value.variables & key.variables else None
+    loop = loops.get(value.buffer) if isinstance(value, Load) and not value.variables & key.variables else None
     if loop is None or loop.reduction is None or loop.reduction.kind not in kinds or not isinstance(value, Load):
         return None
     extents = loop.reduction.extents(value.index)
@@ -240,15 +241,15 @@ def _reduced(value: Scalar, kinds: Sequence[str], key: Index, loops: Mapping[int
     return plain(_spelled(loop.body(value.index, (key,)), loops))
 
 
-def _spelled(value: Scalar, loops: Mapping[int, Loop]) -> Scalar:
+def _spelled(value: Scalar, loops: Mapping[Buffer, Loop]) -> Scalar:
     """The value with pointwise loops written out where they work on results of reductions."""
 
     def written(load: Load) -> Scalar | None:
-        loop = loops.get(id(load.buffer))
+        loop = loops.get(load.buffer)
         if loop is None or loop.reduction or loop.scan or loop.spread:
             return None
         inside = _spelled(loop.body(load.index, ()), loops)
-        made = (loops.get(id(one.buffer)) for one in inside.loads)
+        made = (loops.get(one.buffer) for one in inside.loads)
         return inside if any(one is not None and one.reduction for one in made) else None
 
     return replace_loads(value, written, {})

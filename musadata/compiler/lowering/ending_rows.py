@@ -17,7 +17,7 @@ from musadata.compiler.lowering.loop_points import variables_of
 def end_rows(loops: Sequence[Loop]) -> list[Loop]:
     """The loops, with two in place of each sum to one number whose terms need several elements, results of reductions
     among them: one that stores the terms, and one that adds them up."""
-    makers = {id(loop.buffer): loop for loop in loops}
+    makers = {loop.buffer: loop for loop in loops}
     found: list[Loop] = []
     for loop in loops:
         rows = _rows(loop, makers)
@@ -25,7 +25,7 @@ def end_rows(loops: Sequence[Loop]) -> list[Loop]:
     return found
 
 
-def _rows(loop: Loop, makers: Mapping[int, Loop]) -> Loop | None:
+def _rows(loop: Loop, makers: Mapping[Buffer, Loop]) -> Loop | None:
     """The reduction of whose results, one for each step, a sum makes its terms; None if it makes nothing of any."""
     if loop.reduction is None or loop.reduction.kind != "sum" or any(size != ONE for size in loop.shape):
         return None
@@ -35,7 +35,7 @@ def _rows(loop: Loop, makers: Mapping[int, Loop]) -> Loop | None:
     inner, variables = variables_of(loop.reduction.names, loop.reduction.extents(axes))
     read = {(load.buffer, load.index) for load in loop.body(axes, inner).loads}
     whole = [buffer for buffer, index in read if tuple(i.variable for i in index if i.terms) == variables]
-    reduced = (maker for buffer in whole if (maker := makers.get(id(buffer))) is not None)
+    reduced = (maker for buffer in whole if (maker := makers.get(buffer)) is not None)
     rows = (maker for maker in reduced if maker.reduction and not maker.contraction)
     return next(rows, None) if len(read) > 1 else None
 

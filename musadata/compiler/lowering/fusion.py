@@ -166,11 +166,11 @@ class _Group:
 
 
 def group_loops(
-    loops: Sequence[Loop], returned: set[int], *, columns_apart: bool = False, fused: bool = True
+    loops: Sequence[Loop], returned: set[Buffer], *, columns_apart: bool = False, fused: bool = True
 ) -> list[Kernel]:
     """Kernels for all loops, in an order in which every buffer is filled before it is read.
 
-    `returned` holds the identities of buffers that must end up in memory. With `columns_apart`, what reads statistics
+    `returned` are buffers that must end up in memory. With `columns_apart`, what reads statistics
     of columns at every element of them has a kernel of its own: then layers that differ there share the statistics.
     """
     groups: list[_Group] = []
@@ -255,7 +255,7 @@ def _join_sibling(loop: Loop, groups: list[_Group]) -> bool:
     axes, variables = axes_of(loop)
     value = value_at(loop, axes, variables)
     made = max((i for i, group in enumerate(groups) if any(group.fills(x.buffer) for x in value.loads)), default=-1)
-    makers = {id(member.loop.buffer): member.loop for group in groups for member in group.members}
+    makers = {member.loop.buffer: member.loop for group in groups for member in group.members}
     for group in groups[made + 1 :]:
         if not all(map(_may_have_siblings, (loop, *(member.loop for member in group.members)))):
             continue
@@ -273,7 +273,7 @@ def _may_have_siblings(loop: Loop) -> bool:
     return not (loop.contraction or loop.scan or loop.spread or loop.steps or loop.attends)
 
 
-def _goes_along(one: _Member, other: _Member, axes: tuple[Variable, ...], makers: Mapping[int, Loop]) -> bool:
+def _goes_along(one: _Member, other: _Member, axes: tuple[Variable, ...], makers: Mapping[Buffer, Loop]) -> bool:
     """Whether two loops have the same steps and read the same elements in them, or what was made of these, or join as
     many parts."""
     if (one.loop.reduction is None) != (other.loop.reduction is None) or other.inner:
@@ -287,12 +287,12 @@ def _goes_along(one: _Member, other: _Member, axes: tuple[Variable, ...], makers
     return not read.isdisjoint(theirs)
 
 
-def _elements(value: Scalar, makers: Mapping[int, Loop]) -> set[tuple[int, Indices]]:
+def _elements(value: Scalar, makers: Mapping[Buffer, Loop]) -> set[tuple[Buffer, Indices]]:
     """The elements that a value is made of, with those that elements were made of one by one."""
     found = set()
     for load in value.loads:
-        found.add((id(load.buffer), load.index))
-        maker = makers.get(id(load.buffer))
+        found.add((load.buffer, load.index))
+        maker = makers.get(load.buffer)
         if maker is not None and not (maker.reduction or maker.scan or maker.spread or maker.steps):
             found |= _elements(maker.body(load.index, ()), makers)
     return found
@@ -367,30 +367,30 @@ def _halves(variable: Variable, size: Index, taken: Collection[str]) -> tuple[Va
     return Variable(names[0], divide(variable.extent, size)[0]), Variable(names[1], size)
 
 
-def _read_from_memory(groups: list[_Group]) -> set[int]:
-    """Identities of buffers that some other group than the one that fills them reads."""
-    found: set[int] = set()
+def _read_from_memory(groups: list[_Group]) -> set[Buffer]:
+    """The buffers that some other group than the one that fills them reads."""
+    found: set[Buffer] = set()
     for group in groups:
-        found |= {id(load.buffer.alias or load.buffer) for load in _loads(group) if not group.fills(load.buffer)}
+        found |= {load.buffer.alias or load.buffer for load in _loads(group) if not group.fills(load.buffer)}
     return found
 
 
-def _kernel(group: _Group, in_memory: set[int]) -> Kernel:
+def _kernel(group: _Group, in_memory: set[Buffer]) -> Kernel:
     stages: list[Stage] = []
-    registers: dict[int, Scalar] = {}
-    read: set[int] = set()
-    done: dict[int, Scalar] = {}
-    alive: list[Scalar] = []  # identities are keys of `done`
+    registers: dict[Buffer, Scalar] = {}
+    read: set[Buffer] = set()
+    done: dict[Scalar, Scalar] = {}
+    computed: list[Scalar] = []
 
     def held(load: Load) -> Scalar | None:
-        read.add(id(load.buffer))
-        return registers.get(id(load.buffer))
+        read.add(load.buffer)
+        return registers.get(load.buffer)
 
     for member in group.members:
-        loop, key = member.loop, id(member.loop.buffer)
+        loop, key = member.loop, member.loop.buffer
         loops, inner = inner_axes(loop, member.axes, (*group.axes, *member.inner))
         original = loop.body(member.axes, loops)
-        alive.append(original)
+        computed.append(original)
         value = replace_loads(original, held, done)
         if loop.scan is not None:
             kept = loop.buffer if key in in_memory else None
@@ -404,7 +404,7 @@ def _kernel(group: _Group, in_memory: set[int]) -> Kernel:
             if key in in_memory and member.inner and group.reduces:
                 for axes, inner in _pieces(member, value):
                     part = replace_loads(loop.body(axes, ()), held, done)
-                    alive.append(part)
+                    computed.append(part)
                     stages.append(Store(loop.buffer, inner, axes, decided(part)))
             elif key in in_memory:
                 stages.append(Store(loop.buffer, member.inner, member.axes, value))
@@ -416,9 +416,9 @@ def _kernel(group: _Group, in_memory: set[int]) -> Kernel:
             Reduce(local, loop.reduction.kind, inner, loops, value, kept, member.axes, dtype, loop.contraction)
         )
         registers[key] = Local(dtype, local)
-    stages = [_unnamed(stage) if id(stage.buffer) not in read else stage for stage in stages]
+    stages = [_unnamed(stage) if stage.buffer not in read else stage for stage in stages]
     nodes = {member.loop.buffer.node for member in group.members}
-    nodes |= {node.name for value in alive for node in value.walk() if isinstance(node, Named)}
+    nodes |= {node.name for value in computed for node in value.walk() if isinstance(node, Named)}
     last = group.members[-1].loop
     return Kernel(f"{last.buffer.name}_kernel", group.axes, tuple(stages), frozenset(nodes), last.steps)
 

@@ -22,29 +22,30 @@ LONGEST_VALUE = 120  # operations: a longer value is a kernel of its own, so tha
 _HEAVY = frozenset((*MATH_FUNCTIONS, "pow", "sigmoid", "silu", "gelu", "gelu_tanh"))
 
 
-def read_loops(loops: Sequence[Loop], returned: set[int]) -> list[Loop]:
+def read_loops(loops: Sequence[Loop], returned: set[Buffer]) -> list[Loop]:
     """The loops whose buffers are returned, or read by such a loop: of a maximum and its place, say, one may do."""
     loops = _ordered(loops)
     wanted, kept = set(returned), []
-    wanted |= {id(load.buffer.alias) for loop in loops if loop.steps for load in value_of(loop)[0].loads}
+    stepped = (load for loop in loops if loop.steps for load in value_of(loop)[0].loads)
+    wanted |= {load.buffer.alias for load in stepped if load.buffer.alias}
     for loop in reversed(loops):
-        if id(loop.buffer) in wanted:
+        if loop.buffer in wanted:
             kept.append(loop)
-            wanted |= {id(load.buffer) for load in value_of(loop)[0].loads}
+            wanted |= {load.buffer for load in value_of(loop)[0].loads}
     return kept[::-1]
 
 
 def _ordered(loops: Sequence[Loop]) -> list[Loop]:
     """The loops, each after those that fill what it reads: a value may have got a buffer for a later reader only. What
     the host does step by step stays where it is."""
-    makers = {id(loop.buffer): loop for loop in loops if not loop.steps}
+    makers = {loop.buffer: loop for loop in loops if not loop.steps}
     placed: dict[Loop, None] = {}
 
     def place(loop: Loop) -> None:
         if loop in placed:
             return
         for load in value_of(loop)[0].loads if not loop.steps else ():
-            maker = makers.get(id(load.buffer), loop)
+            maker = makers.get(load.buffer, loop)
             if maker is not loop:
                 place(maker)
         placed[loop] = None
@@ -54,22 +55,22 @@ def _ordered(loops: Sequence[Loop]) -> list[Loop]:
     return list(placed)
 
 
-def without_repeats(loops: Sequence[Loop], returned: set[int]) -> list[Loop]:
+def without_repeats(loops: Sequence[Loop], returned: set[Buffer]) -> list[Loop]:
     """The loops without reductions that do the same as one before: the sum of a mean and of a variance, say."""
     kept: list[Loop] = []
-    made: dict[int, Buffer] = {}
+    made: dict[Buffer, Buffer] = {}
 
     def known(load: Load) -> Scalar | None:
-        other = made.get(id(load.buffer))
+        other = made.get(load.buffer)
         return None if other is None else replace(load, buffer=other)
 
     for loop in loops:
         new = replace(loop, body=_rewritten(loop, known)) if made else loop
         same_as = next((other for other in kept if _is_repeat(new, other)), None)
-        if same_as is None or id(loop.buffer) in returned:
+        if same_as is None or loop.buffer in returned:
             kept.append(new)
         else:
-            made[id(loop.buffer)] = same_as.buffer
+            made[loop.buffer] = same_as.buffer
     return kept
 
 
@@ -101,18 +102,18 @@ class _Read:
     variables: tuple[Variable, ...]
 
 
-def inline_pointwise(loops: Sequence[Loop], returned: set[int], *, reductions_apart: bool = False) -> list[Loop]:
+def inline_pointwise(loops: Sequence[Loop], returned: set[Buffer], *, reductions_apart: bool = False) -> list[Loop]:
     """The loops without those whose elements their readers can compute themselves.
 
-    `returned` holds the identities of buffers that must end up in memory. With `reductions_apart`, reductions compute
+    `returned` are buffers that must end up in memory. With `reductions_apart`, reductions compute
     nothing that several tensors go into: then layers that differ there share their reductions.
     """
-    kept = {id(loop.buffer): loop for loop in loops}
+    kept = {loop.buffer: loop for loop in loops}
     values = {key: value_of(loop) for key, loop in kept.items()}
-    ended: set[int] = set()  # what kernels of reductions, products aside, end with
+    ended: set[Buffer] = set()  # what kernels of reductions, products aside, end with
     for key, (value, variables) in list(values.items()):
         loop = kept[key]
-        ends = any(id(load.buffer) in ended for load in values[key][0].loads)
+        ends = any(load.buffer in ended for load in values[key][0].loads)
         if (loop.reduction and not loop.contraction) or (ends and _ends_reduction(value, variables, kept)):
             ended.add(key)
         if (
@@ -131,7 +132,7 @@ def inline_pointwise(loops: Sequence[Loop], returned: set[int], *, reductions_ap
             continue
         if reads and _is_inlined(loop, value, reads, in_product=not (reductions_apart or ends)):
             del kept[key], values[key]
-            for buffer in {id(read.reader.buffer) for read in reads}:
+            for buffer in dict.fromkeys(read.reader.buffer for read in reads):
                 kept[buffer] = _computing(kept[buffer], loop)
                 values[buffer] = value_of(kept[buffer])
     return list(kept.values())
@@ -142,9 +143,9 @@ def _reads(loop: Loop, reader: Loop, value: Scalar, variables: tuple[Variable, .
         yield _Read(reader, index, variables)
 
 
-def _ends_reduction(value: Scalar, variables: tuple[Variable, ...], loops: Mapping[int, Loop]) -> bool:
+def _ends_reduction(value: Scalar, variables: tuple[Variable, ...], loops: Mapping[Buffer, Loop]) -> bool:
     """Whether the value finishes results of a reduction one by one (a bias, an activation): its kernel then does so."""
-    made = ((load, loops.get(id(load.buffer))) for load in value.loads)
+    made = ((load, loops.get(load.buffer)) for load in value.loads)
     ended = (load for load, maker in made if maker and (maker.reduction or maker.scan or maker.spread))
     return any(_varies_with(load.index) >= set(variables) for load in ended)
 

@@ -27,18 +27,18 @@ class Rewriting:
     """A computation with some of its parts replaced; shared nodes stay shared, and what does not change stays itself.
 
     `change` gives another node for one, or None for the same of its rewritten parts; `atom` does so for an atom of an
-    index formula. `done` holds what is known already, by the identity of the node.
+    index formula. `done` holds what is known already, by the node.
     """
 
-    def __init__(self, change: Change, atom: ChangeAtom, done: dict[int, Scalar]):
+    def __init__(self, change: Change, atom: ChangeAtom, done: dict[Scalar, Scalar]):
         self._change, self._atom, self._done = change, atom, done
 
     def value(self, node: Scalar) -> Scalar:
         """The rewritten node."""
-        if id(node) not in self._done:
+        if node not in self._done:
             new = self._change(node)
-            self._done[id(node)] = self.with_parts(node) if new is None else new
-        return self._done[id(node)]
+            self._done[node] = self.with_parts(node) if new is None else new
+        return self._done[node]
 
     def with_parts(self, node: Scalar) -> Scalar:
         """The node, of rewritten parts."""
@@ -62,12 +62,12 @@ class Rewriting:
         return of(atom) if scalar is atom.scalar else of(Opaque(scalar, scalar.variables))
 
 
-def replace_loads(value: Scalar, change: Callable[[Load], Scalar | None], done: dict[int, Scalar]) -> Scalar:
+def replace_loads(value: Scalar, change: Callable[[Load], Scalar | None], done: dict[Scalar, Scalar]) -> Scalar:
     """The same computation with some loads replaced."""
     return rewrite(value, lambda node: change(node) if isinstance(node, Load) else None, done)
 
 
-def rewrite(value: Scalar, change: Change, done: dict[int, Scalar]) -> Scalar:
+def rewrite(value: Scalar, change: Change, done: dict[Scalar, Scalar]) -> Scalar:
     """The same computation with some nodes replaced."""
     return Rewriting(change, lambda _: None, done).value(value)
 
@@ -105,7 +105,7 @@ def map_atoms(index: Index, change: Callable[[object], Index | None]) -> Index:
 
 def assuming(condition: Scalar, value: Scalar) -> Scalar:
     """A value where a condition holds: choices by the same condition are made."""
-    done: dict[int, Scalar] = {}
+    done: dict[Scalar, Scalar] = {}
     test = plain(condition)
 
     def chosen(node: Scalar) -> Scalar | None:
@@ -118,7 +118,7 @@ def assuming(condition: Scalar, value: Scalar) -> Scalar:
 
 def decided(value: Scalar) -> Scalar:
     """A value without the choices whose places are known to lie on one side."""
-    done: dict[int, Scalar] = {}
+    done: dict[Scalar, Scalar] = {}
 
     def chosen(node: Scalar) -> Scalar | None:
         if not isinstance(node, Choose) or not isinstance(node.condition, Compare) or node.condition.relation != "<":
