@@ -22,6 +22,7 @@ from musadata.compiler.capturing.integer_attributes import (
 )
 
 MOST_ARGUMENTS = 10
+_Argument = tuple[str] | tuple[str, int]  # a parameter of the constructor, and the place among those that have no name
 
 
 @dataclass
@@ -67,7 +68,8 @@ def find_constructor_arguments(
         if changed and not settles:
             path = min(changed, key=lambda path: (path.count("."), path.count("["), len(path)))
             found.fixed[path] = repr(held[path])
-    found.fixed |= _words(kind, arguments, model, held)
+    free = held.keys() - set(_read_by(found.graph))
+    found.fixed |= {path: value for path, value in _words(kind, arguments, model, held).items() if path in free}
     return found
 
 
@@ -81,14 +83,23 @@ def _words(
     kind: type[torch.nn.Module], arguments: list[Any], model: torch.nn.Module, held: dict[str, Any]
 ) -> dict[str, str]:
     """The attributes that forward reads and that no number is changed for: words and Nones that an argument gave, and
-    if the constructor's arguments have no names, whatever chooses between ways to compute."""
+    if its arguments have no names, whatever chooses between ways to compute, as a number of layers does."""
     read = set(model.forward.__code__.co_names)
     bound = _bind(kind, arguments)
-    unnamed = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in bound.signature.parameters.values())
-    kinds = (str, type(None), bool) if unnamed else (str, type(None))
-    given = [value for value in bound.arguments.values() if isinstance(value, (str, type(None)))]
+    parameters = bound.signature.parameters.values()
+    unnamed = any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in parameters)
+    kinds = (str, type(None), int) if unnamed else (str, type(None))
+    given = [value for value in _given(bound).values() if isinstance(value, (str, type(None)))]
     others = {path: value for path, value in held.items() if isinstance(value, kinds) and path in read}
     return {path: repr(value) for path, value in others.items() if unnamed or value in given}
+
+
+def _read_by(graph: Any) -> Iterator[str]:
+    """The attributes that numbers and sizes of a graph are read from."""
+    if isinstance(graph, dict):
+        yield from (graph[key] for key in ("given", "attribute") if key in graph)
+    for part in graph.values() if isinstance(graph, dict) else graph if isinstance(graph, list) else ():
+        yield from _read_by(part)
 
 
 class _Constructor:
@@ -97,18 +108,18 @@ class _Constructor:
     def __init__(self, kind: type[torch.nn.Module], arguments: list[Any], model: torch.nn.Module):
         self._kind, self._arguments = kind, arguments
         self._shapes = _shapes(model)
-        self._given = {name: value for name, value in _bind(kind, arguments).arguments.items() if name != "inplace"}
+        self._given = {name: value for name, value in _given(_bind(kind, arguments)).items() if name[0] != "inplace"}
         self.changeable = [name for name, value in self._given.items() if _others(value)][:MOST_ARGUMENTS]
 
-    def other(self, name: str) -> torch.nn.Module | None:
+    def other(self, name: _Argument) -> torch.nn.Module | None:
         """The first model that can be constructed."""
         models = (self._construct(name, value) for value in _others(self._given[name]))
         return next((model for model in models if model is not None), None)
 
-    def other_integers(self, runs: Callable[[torch.nn.Module], bool]) -> dict[str, list[torch.nn.Module]]:
+    def other_integers(self, runs: Callable[[torch.nn.Module], bool]) -> dict[_Argument, list[torch.nn.Module]]:
         """For each argument, models with other integers that take the same inputs, at most two: with zeros, if that
         may be, and with others."""
-        found: dict[str, list[torch.nn.Module]] = {}
+        found: dict[_Argument, list[torch.nn.Module]] = {}
         for name in self.changeable:
             models = ((value, self._construct(name, value)) for value in _other_integers(self._given[name]))
             for value, model in models:
@@ -118,9 +129,15 @@ class _Constructor:
                         break
         return found
 
-    def _construct(self, name: str, value: Any) -> torch.nn.Module | None:
+    def _construct(self, name: _Argument, value: Any) -> torch.nn.Module | None:
         changed = _bind(self._kind, self._arguments)
-        changed.arguments[name] = value
+        parameter, *place = name
+        if place:
+            items = list(changed.arguments[parameter])
+            items[place[0]] = value
+            changed.arguments[parameter] = tuple(items)
+        else:
+            changed.arguments[parameter] = value
         try:
             return self._kind(*changed.args, **changed.kwargs)
         except Exception:  # the reference allows no such value
@@ -135,6 +152,17 @@ def _bind(kind: type[torch.nn.Module], arguments: list[Any]) -> inspect.BoundArg
     bound = inspect.signature(kind).bind(*arguments)
     bound.apply_defaults()
     return bound
+
+
+def _given(bound: inspect.BoundArguments) -> dict[_Argument, Any]:
+    """The arguments, those without a name each for itself."""
+    found: dict[_Argument, Any] = {}
+    for name, value in bound.arguments.items():
+        if bound.signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+            found |= {(name, place): item for place, item in enumerate(value)}
+        else:
+            found[name,] = value
+    return found
 
 
 def _others(value: Any) -> list[Any]:

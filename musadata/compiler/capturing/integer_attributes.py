@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch._dynamo.source import ConstantSource
@@ -22,6 +22,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from musadata.compiler.capturing.asked_conditions import AskedShapes
 
 Graph = dict[str, Any]
+Argument = TypeVar("Argument")  # of the constructor
 _MOST_NODES = 100  # tracing takes seconds beyond it, and every argument takes several traces
 _ITEM = re.compile(r"(.+)\[(\d+)\]")
 
@@ -70,8 +71,8 @@ def symbolic(
 
 
 def find_integers(
-    model: torch.nn.Module, changed: Callable[[], Mapping[str, Sequence[torch.nn.Module]]], trace: Trace
-) -> tuple[tuple[IntegerAttribute, ...], Graph, set[str]]:
+    model: torch.nn.Module, changed: Callable[[], Mapping[Argument, Sequence[torch.nn.Module]]], trace: Trace
+) -> tuple[tuple[IntegerAttribute, ...], Graph, set[Argument]]:
     """The attributes that can be symbols, the graph with them, and the constructor's arguments that these settle.
 
     `changed` returns for each integer argument of the constructor models with other values of it, best first. It is
@@ -86,7 +87,7 @@ def find_integers(
         graph = _try(trace, model, every)
         if graph and all(_agree(graph, _try(trace, other, every)) for other, _ in firsts.values()):
             return every, graph, set(firsts)
-    settled = set[str]()
+    settled = set[Argument]()
     for name, others in models.items():
         for other in others:
             more = tuple(a for a in _moved(model, other) if a.path not in {known.path for known in kept})

@@ -222,3 +222,34 @@ def test_options_that_reach_the_constructor_without_a_name_are_refused(monkeypat
     model.doubled = True
     with pytest.raises(ValueError, match="options"):
         model(torch.zeros(3, 8))
+
+
+RECURRENT = """
+import torch
+from torch import nn
+
+
+class Model(nn.LSTM):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+
+    def forward(self, x):
+        zeros = x.new_zeros(self.num_layers, x.shape[1], self.hidden_size)
+        return super().forward(x, (zeros, zeros))[0]
+
+
+def get_inputs():
+    return [torch.randn(3, 4, 8)]
+
+
+def get_init_inputs():
+    return [8, 6]
+"""
+
+
+@pytest.mark.parametrize(("sizes", "other"), [([8, 6], [8, 6, 2]), ([8, 6, 2], [8, 6]), ([8, 6, 2], [8, 6, 3])])
+def test_another_number_of_layers_is_refused_where_no_argument_has_that_name(sizes, other, monkeypatch):
+    source = RECURRENT.replace("[8, 6]", str(sizes))
+    candidate = candidate_of(source, [[tensor(3, 4, 8)], [tensor(5, 4, 8)]])
+    with pytest.raises(ValueError, match="options"):
+        constructed(candidate, other, monkeypatch)(torch.zeros(3, 4, 8))
