@@ -18,6 +18,7 @@ from musadata.tracing.shape_sets import (
     has_uneven_size,
     lengthen,
     multiply,
+    shorten,
     vary_again,
     vary_shapes,
     vary_what_grows,
@@ -36,7 +37,7 @@ def trace_reference(
 ) -> dict[str, Any]:
     """Facts of a reference on `shape_sets` sets of shapes, as plain values. Every size that is another one at the
     measure size varies, if the reference runs with any that is small. One or two further sets have a long size each,
-    and one has many elements where few results are made of them.
+    one has many elements where few results are made of them, and one is short where the task's own is much work.
 
     Returns:
         `{"traces": [...], "declared": [...]}`, the latter with the trace at the measure size, if it has one; or
@@ -55,6 +56,7 @@ def trace_reference(
             traces[-1] = _trace_what_grows(reference, traces, large, seed)
             traces += _trace_long(reference, traces, large, seed)
             traces += _trace_many(reference, traces, large, seed)
+            traces += _trace_short(reference, traces, large, seed)
     except Untraceable as error:
         return {"reason": error.reason, "detail": error.detail}
     if not any(has_uneven_size(trace.inputs) for trace in traces):
@@ -163,6 +165,21 @@ def _trace_many(reference: ModuleType, traces: list[Trace], measure: Specs, seed
         return any(math.prod(fact.shape) <= _FEW_RESULTS for fact in trace.tensors if fact.operands)
 
     found = multiply(traces[0].inputs, measure, runs)
+    return [] if found is None else [accepted[found]]
+
+
+def _trace_short(reference: ModuleType, traces: list[Trace], measure: Specs, seed: int) -> list[Trace]:
+    """A trace with the same operators whose sizes are short, if the task's own is much work."""
+    accepted: dict[Specs, Trace] = {}
+
+    def runs(specs: Specs) -> bool:
+        trace = _try(reference, specs, traces[0], seed)
+        if trace is None or trace.operators != traces[0].operators:
+            return False
+        accepted[specs] = trace
+        return True
+
+    found = shorten(traces[0].inputs, measure, runs) if traces[0].flops > _MOST_LONG_FLOPS else None
     return [] if found is None else [accepted[found]]
 
 

@@ -24,6 +24,8 @@ _MOST_JOINT_TRIALS = 3
 # make up for them.
 _LONG, _SHORT = (2051, 1031, 523, 263, 127, 61), 2
 _MOST_LONG, _MOST_LONG_TRIALS = 2, 12
+_SHORTEST = (2, 3, 5, 9)  # windows have a least size
+_FEWER = 8  # times as few elements; with more, it is not worth a set of its own
 _SHORTER_OUTWARDS = 3  # along an outer axis every row has a block, which the emulator executes
 # More than five blocks take of a long reduction: parts of 8,192 elements are usual (32 for each of 256 threads), and
 # one thread may take four parts when they are joined.
@@ -149,6 +151,19 @@ def multiply(own: Specs, measure: Specs, runs: Callable[[Specs], bool]) -> Specs
             trial = _resize_bounds(own, (own, measure), places, (size, other, long))
             if runs(trial):
                 return trial
+    return None
+
+
+def shorten(own: Specs, measure: Specs, runs: Callable[[Specs], bool]) -> Specs | None:
+    """A set in which all sizes that grow to the measure size are short, each another one, or None: most input sets of a
+    task whose own sizes are much work are drawn of it."""
+    growing = _what_grows(own, measure)
+    for least in _SHORTEST:
+        trial = own
+        for number, (sizes, places) in enumerate(growing.items()):
+            trial = _resize_bounds(trial, (own, measure), frozenset(places), (*sizes, min(sizes[0], least + number)))
+        if _FEWER * elements(trial) <= elements(own) and runs(trial):
+            return trial
     return None
 
 

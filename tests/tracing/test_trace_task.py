@@ -1,4 +1,5 @@
 import dataclasses
+import math
 
 import pytest
 
@@ -8,6 +9,7 @@ from musadata.sandbox import Sandbox
 from musadata.tracing.execution import trace_reference
 from musadata.tracing.shape_sets import elements, has_uneven_size
 from musadata.tracing.task import PRELOAD, Traced, trace_task
+from tests.tasks.conftest import reference
 from tests.tracing.examples import NAMES, example, task_of, traces_of
 
 
@@ -220,3 +222,17 @@ def test_sizes_that_are_large_at_the_measure_size_get_long_in_sets_of_their_own(
     longest = [max(max(spec.shape) for spec in trace.inputs) for trace in traces]
     assert longest[2:] and min(longest[2:]) > max(longest[:2])
     assert all(trace.operators == traces[0].operators for trace in traces)
+
+
+def test_a_task_that_is_much_work_has_a_set_of_short_sizes():
+    source = reference(
+        "return self.f(x)", "self.f = nn.Conv2d(8, 64, 5, padding=2)", inputs="torch.randn(4, 8, 24, 24)"
+    )
+    specs = [
+        [dataclasses.asdict(InputSpec("x", "normal", "float32", shape))]
+        for shape in ((4, 8, 24, 24), (64, 8, 256, 256))
+    ]
+    found = trace_reference(source, specs[0], 0, 2, specs[1])["traces"]
+    shapes = [trace["inputs"][0]["shape"] for trace in found]
+    assert math.prod(shapes[-1]) * 8 <= math.prod(shapes[0]) and shapes[-1][1] == 8
+    assert found[-1]["operators"] == found[0]["operators"]

@@ -29,6 +29,7 @@ from musadata.tasks.sizing.fake_execution import (
     shapes_only,
 )
 from musadata.tasks.sizing.inputs_text import replace_inputs, write_inputs
+from musadata.tasks.sizing.shrinking import MOST_WORK
 from musadata.tasks.sizing.sizes import FreeSize, Specs, find_free, size_at
 
 LEAST_SECONDS, MOST_SECONDS = 0.2e-3, 20e-3  # of one eager call, by the roofline
@@ -45,6 +46,7 @@ _CAPS = (
     {"batch": 1 << 28, "channels": 1 << 28, "spatial": 1 << 14, "other": 1 << 28},
 )
 _LEAST_GAIN = 1.02
+_LEAST = 3  # what a size of a proof set is halved to
 _OTHER_DEVICE = "other_device"
 _RANGES = frozenset({"integers", "offsets", "segments"})
 
@@ -71,17 +73,19 @@ def find_measure(source: str, inputs: list[dict[str, Any]]) -> dict[str, Any]:
 
     Returns:
         `{"measure": specs, "note": "", "reference": text}`, the text with a `get_inputs` of that size; without specs
-        the note says why, and with them where they are less work than wanted.
+        the note says why, and with them where they are less work than wanted. `inputs`, a smaller proof size, is there
+        where the given one is more work than the emulator does.
     """
     specs = tuple(restore(InputSpec, spec) for spec in inputs)
     try:
-        measure, note = _find(source, specs)
+        proof, measure, note = _find(source, specs)
         text = replace_inputs(source, measure)
     except Rejection as why:
         return {"measure": [], "note": f"{why.reason}: {why.detail}".strip(": "), "reference": source}
     except Exception as error:  # whatever the reference raises at other sizes
         return {"measure": [], "note": f"does not run on fake tensors: {describe(error)}", "reference": source}
-    return {"measure": [dataclasses.asdict(spec) for spec in measure], "note": note, "reference": text}
+    found: dict[str, Any] = {"measure": list(map(dataclasses.asdict, measure)), "note": note, "reference": text}
+    return found if proof == specs else found | {"inputs": list(map(dataclasses.asdict, proof))}
 
 
 class Subject:
@@ -194,7 +198,8 @@ def _holds_plain_tensors(model: torch.nn.Module) -> bool:
     return any(isinstance(value, torch.Tensor) for module in model.modules() for value in vars(module).values())
 
 
-def _find(source: str, specs: Specs) -> tuple[Specs, str]:
+def _find(source: str, specs: Specs) -> tuple[Specs, Specs, str]:
+    """The proof size, the measure size, and a note on that."""
     subject = Subject(source)
     cost = subject.begin(specs)
     subject.require_one_device(specs)
@@ -215,7 +220,8 @@ def _find(source: str, specs: Specs) -> tuple[Specs, str]:
         raise Unscalable("sizes_are_fixed", "its parameters or literals fix every size of its inputs")
     subject.budget.left = max(subject.budget.left, _TRIALS_TO_GROW * cost.operators)
     with subject.shapes_only():
-        return _grow(subject.try_cost, specs, cost, free)
+        grown = _grow(subject.try_cost, specs, cost, free)
+    return _shrink(subject, specs, cost, free), *grown
 
 
 def _prove(subject: Subject, specs: Specs, free: Sequence[FreeSize]) -> list[FreeSize]:
@@ -276,6 +282,21 @@ def _grow(try_cost: TryCost, specs: Specs, cost: Cost, free: Sequence[FreeSize])
     if cost.seconds < LEAST_SECONDS:
         return current, f"no more than {1000 * cost.seconds:.2g} ms of work at any size"
     return current, ""
+
+
+def _shrink(subject: Subject, specs: Specs, cost: Cost, free: Sequence[FreeSize]) -> Specs:
+    """The specs with free sizes halved, as far as the reference runs, until a call is no more than `MOST_WORK`."""
+    for one in free:
+        size = one.size
+        while cost.work > MOST_WORK and one.powers and size > _LEAST:
+            size = max(_LEAST, size // 2)
+            trial = one.resize(specs, size)
+            with subject.shapes_only():
+                found = subject.try_cost(trial)
+            if found is None or found.operators != cost.operators or not subject.runs(trial):
+                break
+            specs, cost = trial, found
+    return specs
 
 
 def _role(free: FreeSize) -> str:

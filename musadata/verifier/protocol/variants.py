@@ -73,7 +73,7 @@ class InputSet:
 
 def condition_of(plan: InputSet) -> str:
     """The condition that an input set shows; see `records.ConditionFact`."""
-    if plan.shape and plan.variant != DERIVED:
+    if plan.shape and plan.variant not in (DERIVED, *FIRST):
         return SHAPES
     return DECLARED if plan.variant == PLAIN else plan.variant
 

@@ -14,6 +14,7 @@ from musadata.verifier.protocol.variants import InputSet
 # The bytes that fill fresh memory: the default of `Call` gives NaN, -1 and true, the others large numbers and false.
 OTHER_POISON = 0x7B
 ZERO_POISON = 0x00
+_FEWER = 8  # times as few elements as the task's own set of shapes
 SEED_POLICY = "sha256(secret, task, purpose, shape set, index); values from PCG64 bits"
 
 
@@ -62,31 +63,53 @@ def collect_shapes(task: Task, extra: Sequence[Sequence[InputSpec]]) -> list[tup
 def plan_sets(
     config: VerifierConfig, task_id: str, shapes: Sequence[Sequence[InputSpec]], derived: int = 0, brief: bool = False
 ) -> list[InputSet]:
-    """All input sets. The first comes again at once, hardly changed; then the sets of shapes alternate, so that nothing
-    that a call keeps fits the next one. Of a set of shapes that is there for its one long size or its many elements,
-    one is drawn, and of those that are `derived`, which have the next numbers. `brief`: see `Exercise`."""
-    count, full = config.input_sets, _drawn_in_full(shapes)
+    """All input sets. One comes again at once, hardly changed; then the sets of shapes alternate, so that nothing that
+    a call keeps fits the next one. Of a set of shapes that is there for its one long size or its many elements, one is
+    drawn, and of those that are `derived`, which have the next numbers. Where one set of shapes is far smaller than the
+    task's own, all that is not plain is drawn of it. `brief`: see `Exercise`."""
+    count, full, main = config.input_sets, _drawn_in_full(shapes), _main(shapes)
+    if main:
+        full = [main]
 
     def draw_set(shape: int, variant: str, last: object) -> InputSet:
         return InputSet(shape, variant, derive_seed(config, task_id, "inputs", shape, last))
 
+    order = sorted(range(len(shapes)), key=lambda shape: shape not in (0, main))
     sets = [
         draw_set(shape, variants.plan_variants(shape, count)[index], index)
         for index in range(count)
-        for shape in (full if index else range(len(shapes)))
+        for shape in (full if index else order)
     ]
-    plain, others = sets[0], sets[1:]
+    first = next(at for at, one in enumerate(sets) if one.shape == main)
+    seen, others = sets[: first + 1], sets[first + 1 :]
     further = [draw_set(len(shapes) + number, variants.DERIVED, 0) for number in range(derived)]
     if brief:
-        return [plain, *further, *others]
-    sets = [plain, *(replace(plain, variant=variant) for variant in variants.PERTURBED), *further, *others]
-    smallest = min(full, key=lambda shape: sum(math.prod(spec.shape) for spec in shapes[shape]))
-    rows = [(0, variants.FIRST), *((shape, variants.EACH) for shape in reversed(full)), (smallest, variants.SMALLEST)]
+        return [*seen, *further, *others]
+    sets = [*seen, *(replace(seen[-1], variant=variant) for variant in variants.PERTURBED), *further, *others]
+    smallest = min(full, key=lambda shape: _elements(shapes[shape]))
+    rows = [
+        (main, variants.FIRST),
+        *((shape, variants.EACH) for shape in reversed(full)),
+        (smallest, variants.SMALLEST),
+    ]
     for shape, names in rows:  # `run_reference` drops those that prove nothing
         drawn = [draw_set(shape, name, name) for name in names]
         # The same once more takes the next seed.
         sets += [replace(one, seed=one.seed + names[:at].count(one.variant)) for at, one in enumerate(drawn)]
     return [*sets, draw_set(0, variants.INFINITE, 0)]
+
+
+def _elements(shape: Sequence[InputSpec]) -> int:
+    return sum(math.prod(spec.shape) for spec in shape)
+
+
+def _main(shapes: Sequence[Sequence[InputSpec]]) -> int:
+    """The set of shapes of which most input sets are drawn: the task's own, unless the last, see `tracing.shorten`, is
+    far smaller in every size that differs."""
+    own, last = shapes[0], shapes[-1]
+    pairs = [pair for old, new in zip(own, last, strict=True) for pair in zip(old.shape, new.shape, strict=True)]
+    is_shorter = all(new <= old for old, new in pairs) and _FEWER * _elements(last) <= _elements(own)
+    return len(shapes) - 1 if is_shorter else 0
 
 
 def _drawn_in_full(shapes: Sequence[Sequence[InputSpec]]) -> list[int]:

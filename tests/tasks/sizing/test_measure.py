@@ -139,3 +139,11 @@ def test_a_task_has_both_sizes_and_its_text_gives_the_large_one(examine):
     assert math.prod(task.measure[0].shape) > 1 << 22
     assert str(task.measure[0].shape)[1:-1] in task.reference
     assert task.measure_note == ""
+
+
+def test_a_proof_size_that_is_too_much_work_shrinks_where_sizes_are_free():
+    text = reference("return self.f(x)", "self.f = nn.Linear(512, 512)", inputs="torch.randn(4096, 512)")
+    found = find_measure(text, [asdict(spec("x", 4096, 512))])
+    ((rows, width),) = [one["shape"] for one in found["inputs"]]
+    assert width == 512 and 3 <= rows < 4096
+    assert "inputs" not in find_measure(text, [asdict(spec("x", 8, 512))])

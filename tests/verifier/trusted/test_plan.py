@@ -32,3 +32,23 @@ def test_calls_over_zeros_are_made_for_the_sets_that_are_drawn_in_full():
     calls = plan_calls([0, 1, 2, 3, 0, 1])
     assert [call.name for call in calls if call.name.startswith("zeros")] == ["zeros0", "zeros1"]
     assert len({call.name for call in calls}) == len(calls)
+
+
+def test_most_sets_are_drawn_of_a_far_smaller_set_of_shapes():
+    shapes = [*_SHAPES[:2], (InputSpec("x", "normal", "float32", (3, 4)),)]
+    sets = plan_sets(VerifierConfig(input_sets=3), "task", shapes)
+    assert [(one.shape, one.variant) for one in sets[:6]] == [
+        *((shape, variants.PLAIN) for shape in (0, 2)),
+        *((2, variant) for variant in variants.PERTURBED),
+    ]
+    assert len({one.seed for one in sets[1:6]}) == 1
+    assert [one.variant for one in sets if one.shape == 0] == [variants.PLAIN, variants.INFINITE]
+    assert [one.variant for one in sets if one.shape == 1] == [variants.PLAIN]
+    whole = plan_sets(VerifierConfig(input_sets=3), "task", shapes[:2])
+    # the sets of shapes have other orders of these
+    assert {one.variant for one in whole} - {one.variant for one in sets} == {variants.SMALL}
+
+
+def test_what_an_input_set_is_there_for_is_its_condition_at_any_size():
+    assert variants.condition_of(variants.InputSet(2, variants.REBUILT, 0)) == variants.REBUILT
+    assert variants.condition_of(variants.InputSet(2, variants.TIES, 0)) == variants.SHAPES
