@@ -15,9 +15,10 @@ import torch
 
 from musadata.compiler.capturing.integer_attributes import (
     Graph,
-    IntegerAttribute,
     Trace,
+    attributes_of,
     find_integers,
+    try_trace,
     with_numbers,
 )
 
@@ -52,7 +53,7 @@ def find_constructor_arguments(
     constructor = _Constructor(kind, arguments, model)
     integers, original, settled = find_integers(model, lambda: constructor.other_integers(runs), trace)
     found = ConstructorArguments(with_numbers(original))
-    held = dict(_attributes(model))
+    held = dict(attributes_of(model))
     shapes = _shapes(model)
     for name in constructor.changeable:
         other = None if name in settled else constructor.other(name)
@@ -64,7 +65,7 @@ def find_constructor_arguments(
         if others.keys() == shapes.keys() and others != shapes:
             continue
         numbers = {path: (held[path], value) for path, value in changed.items() if not isinstance(value, tuple)}
-        settles = others == shapes and _mark(found.graph, original, _try(trace, other, integers), numbers)
+        settles = others == shapes and _mark(found.graph, original, try_trace(trace, other, integers), numbers)
         if changed and not settles:
             path = min(changed, key=lambda path: (path.count("."), path.count("["), len(path)))
             found.fixed[path] = repr(held[path])
@@ -75,7 +76,7 @@ def find_constructor_arguments(
 
 def _changed(held: dict[str, Any], other: torch.nn.Module) -> dict[str, Any]:
     """The attributes that another model has with other values; a parameter that it has in place of a None is one."""
-    values = {**dict.fromkeys(_shapes(other), "a tensor"), **dict(_attributes(other))}
+    values = {**dict.fromkeys(_shapes(other), "a tensor"), **dict(attributes_of(other))}
     return {path: value for path, value in values.items() if path in held and held[path] != value}
 
 
@@ -193,26 +194,6 @@ _CHANGES: tuple[Callable[[int], int], ...] = (lambda n: 0, lambda n: n + 1, lamb
 
 def _zeros(value: Any) -> Any:
     return (0,) * len(value) if isinstance(value, tuple) else 0
-
-
-def _attributes(model: torch.nn.Module) -> Iterator[tuple[str, Any]]:
-    """The plain attributes of a model and its submodules, by the expression that a forward would write."""
-    for prefix, module in model.named_modules():
-        absent = {name: None for name, value in (module._parameters | module._buffers).items() if value is None}
-        for name, value in (vars(module) | absent).items():
-            path = f"{prefix}.{name}".lstrip(".")
-            if name == "training" or not isinstance(value, (bool, int, float, str, tuple, type(None))):
-                continue
-            yield path, value
-            if isinstance(value, tuple):
-                yield from ((f"{path}[{i}]", v) for i, v in enumerate(value) if isinstance(v, (int, float)))
-
-
-def _try(trace: Trace, model: torch.nn.Module, integers: tuple[IntegerAttribute, ...]) -> Graph | None:
-    try:
-        return trace(model, integers)
-    except Exception:
-        return None
 
 
 def _mark(graph: Graph, original: Graph, changed: Graph | None, numbers: dict[str, tuple[Any, Any]]) -> bool:

@@ -84,15 +84,15 @@ def find_integers(
     firsts = {name: (others[0], _moved(model, others[0])) for name, others in models.items() if others}
     every = tuple(dict.fromkeys(attribute for _, moved in firsts.values() for attribute in moved))
     if every and len({attribute.path for attribute in every}) == len(every):
-        graph = _try(trace, model, every)
-        if graph and all(_agree(graph, _try(trace, other, every)) for other, _ in firsts.values()):
+        graph = try_trace(trace, model, every)
+        if graph and all(_agree(graph, try_trace(trace, other, every)) for other, _ in firsts.values()):
             return every, graph, set(firsts)
     settled = set[Argument]()
     for name, others in models.items():
         for other in others:
             more = tuple(a for a in _moved(model, other) if a.path not in {known.path for known in kept})
-            graph = _try(trace, model, (*kept, *more)) if more and (*kept, *more) != every else None
-            if graph and _agree(graph, _try(trace, other, (*kept, *more))):
+            graph = try_trace(trace, model, (*kept, *more)) if more and (*kept, *more) != every else None
+            if graph and _agree(graph, try_trace(trace, other, (*kept, *more))):
                 kept, best = (*kept, *more), graph
                 settled.add(name)
                 break
@@ -129,13 +129,20 @@ def _moved(model: torch.nn.Module, other: torch.nn.Module) -> list[IntegerAttrib
 
 def integers(model: torch.nn.Module) -> Iterator[tuple[str, int]]:
     """The integers among the attributes of a model and its submodules, by path."""
+    return ((path, value) for path, value in attributes_of(model) if type(value) is int)
+
+
+def attributes_of(model: torch.nn.Module) -> Iterator[tuple[str, Any]]:
+    """The plain attributes of a model and its submodules, by the expression that a forward would write."""
     for prefix, module in model.named_modules():
-        for name, value in vars(module).items():
+        absent = {name: None for name, value in (module._parameters | module._buffers).items() if value is None}
+        for name, value in (vars(module) | absent).items():
             path = f"{prefix}.{name}".lstrip(".")
-            if type(value) is int:
-                yield path, value
-            elif isinstance(value, tuple):
-                yield from ((f"{path}[{place}]", item) for place, item in enumerate(value) if type(item) is int)
+            if name == "training" or not isinstance(value, (bool, int, float, str, tuple, type(None))):
+                continue
+            yield path, value
+            if isinstance(value, tuple):
+                yield from ((f"{path}[{i}]", v) for i, v in enumerate(value) if isinstance(v, (int, float)))
 
 
 def _agree(graph: Graph, other: Graph | None) -> bool:
@@ -149,7 +156,8 @@ def _without_values(graph: Graph) -> Graph:
     return plain
 
 
-def _try(trace: Trace, model: torch.nn.Module, attributes: tuple[IntegerAttribute, ...]) -> Graph | None:
+def try_trace(trace: Trace, model: torch.nn.Module, attributes: tuple[IntegerAttribute, ...]) -> Graph | None:
+    """The graph of a model; None where it cannot be traced."""
     try:
         return trace(model, attributes)
     except Exception:  # a symbol where PyTorch or the reference needs a number

@@ -213,7 +213,6 @@ def covering(extent: Expression, side: int) -> Expression:
 BLOCK_X, BLOCK_Y, BLOCK_Z = Name("blockIdx.x"), Name("blockIdx.y"), Name("blockIdx.z")
 THREAD_X, THREAD_Y = Name("threadIdx.x"), Name("threadIdx.y")
 BLOCK_DIM_X, BLOCK_DIM_Y, GRID_DIM_X = Name("blockDim.x"), Name("blockDim.y"), Name("gridDim.x")
-BUILT_IN = frozenset(one.name for one in (BLOCK_X, BLOCK_Y, BLOCK_Z, THREAD_X, THREAD_Y, BLOCK_DIM_X, GRID_DIM_X))
 
 
 @dataclass(frozen=True)

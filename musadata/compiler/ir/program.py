@@ -135,6 +135,11 @@ class Loop:
     prefix: Indices = ()
 
     @property
+    def is_pointwise(self) -> bool:
+        """Whether each point has an element of its own, for which it needs no others."""
+        return not (self.reduction or self.scan or self.spread)
+
+    @property
     def attends(self) -> bool:
         return self.reduction is not None and self.reduction.kind == "attention"
 

@@ -246,7 +246,7 @@ def _spelled(value: Scalar, loops: Mapping[Buffer, Loop]) -> Scalar:
 
     def written(load: Load) -> Scalar | None:
         loop = loops.get(load.buffer)
-        if loop is None or loop.reduction or loop.scan or loop.spread:
+        if loop is None or not loop.is_pointwise:
             return None
         inside = _spelled(loop.body(load.index, ()), loops)
         made = (loops.get(one.buffer) for one in inside.loads)

@@ -17,7 +17,7 @@ from musadata.compiler.ir.program import (
     axis_names,
     fixed,
 )
-from musadata.compiler.ir.scalar import Compare, Scalar, cast, guarded, inside_of, within
+from musadata.compiler.ir.scalar import Compare, Scalar, cast, guarded, inside_of, same, within
 from musadata.compiler.lowering.reduction import norm_kind, raised, rooted
 from musadata.compiler.lowering.rules import Call, Results, Value, rule
 
@@ -248,7 +248,7 @@ class _Convolution:
             needed += tests
             is_padded = self.c.program.alike and self.padding[d] != ZERO
             inside = (inside_of if is_padded else within)(at, self.source.shape[2 + d])
-            needed += [test for test in inside if not _same(test, needed)]
+            needed += [test for test in inside if not any(same(test, one) for one in needed)]
         return tuple(place), needed
 
     def _along(self, out: Index, axes: Indices, loop: Index, d: int) -> tuple[Index, list[Scalar]]:
@@ -290,11 +290,6 @@ class _Convolution:
     def _guarded_product(self, axes: Indices, loops: Indices) -> Scalar:
         place, needed = self._place(axes, loops)
         return guarded(needed, self._load(place) * self._weight_at(axes, loops), 0)
-
-
-def _same(test: Compare, tests: Sequence[Scalar]) -> bool:
-    parts = (test.relation, test.left, test.right)
-    return any(isinstance(t, Compare) and (t.relation, t.left, t.right) == parts for t in tests)
 
 
 @rule("_trilinear")

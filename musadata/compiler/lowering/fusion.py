@@ -293,7 +293,7 @@ def _elements(value: Scalar, makers: Mapping[Buffer, Loop]) -> set[tuple[Buffer,
     for load in value.loads:
         found.add((load.buffer, load.index))
         maker = makers.get(load.buffer)
-        if maker is not None and not (maker.reduction or maker.scan or maker.spread or maker.steps):
+        if maker is not None and maker.is_pointwise and not maker.steps:
             found |= _elements(maker.body(load.index, ()), makers)
     return found
 

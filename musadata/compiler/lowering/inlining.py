@@ -116,14 +116,7 @@ def inline_pointwise(loops: Sequence[Loop], returned: set[Buffer], *, reductions
         ends = any(load.buffer in ended for load in values[key][0].loads)
         if (loop.reduction and not loop.contraction) or (ends and _ends_reduction(value, variables, kept)):
             ended.add(key)
-        if (
-            loop.reduction
-            or loop.scan
-            or loop.spread
-            or loop.steps
-            or key in returned
-            or _ends_reduction(value, variables, kept)
-        ):
+        if not loop.is_pointwise or loop.steps or key in returned or _ends_reduction(value, variables, kept):
             continue
         value = values[key][0]
         reads = [read for other, (body, axes) in values.items() for read in _reads(loop, kept[other], body, axes)]
@@ -146,7 +139,7 @@ def _reads(loop: Loop, reader: Loop, value: Scalar, variables: tuple[Variable, .
 def _ends_reduction(value: Scalar, variables: tuple[Variable, ...], loops: Mapping[Buffer, Loop]) -> bool:
     """Whether the value finishes results of a reduction one by one (a bias, an activation): its kernel then does so."""
     made = ((load, loops.get(load.buffer)) for load in value.loads)
-    ended = (load for load, maker in made if maker and (maker.reduction or maker.scan or maker.spread))
+    ended = (load for load, maker in made if maker and not maker.is_pointwise)
     return any(_varies_with(load.index) >= set(variables) for load in ended)
 
 

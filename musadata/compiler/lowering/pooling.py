@@ -34,7 +34,7 @@ def _source(c: Call) -> Value:
 
 def _rank(c: Call) -> int:
     """The number of dimensions that windows extend over: 2 for `max_pool2d`."""
-    return int(c.operator.split("pool")[1][0])
+    return int(c.operator.removesuffix("_with_indices")[-2])
 
 
 @rule("max_pool2d_with_indices", "max_pool3d_with_indices", "max_pool2d", "max_pool3d")
@@ -164,16 +164,11 @@ def _adaptive_avg_pool(c: Call) -> Results:
     return c.new(lambda index: total.load(index) / _product_of(_cells(c, source, rank, index)[1], c.dtype), 1)
 
 
-@rule("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
+@rule(*(f"adaptive_max{pool}{rank}d" for pool in ("", "_pool") for rank in (1, 2, 3)))
 def _adaptive_max_pool(c: Call) -> Results:
     source = _source(c)
-    return _adaptive(c, source, _rank(c), "max", c.node.name, source.dtype), None
-
-
-@rule("adaptive_max1d", "adaptive_max2d", "adaptive_max3d")
-def _adaptive_max(c: Call) -> Results:
-    source = _source(c)
-    return _adaptive(c, source, int(c.operator[-2]), "max", c.node.name, source.dtype)
+    largest = _adaptive(c, source, _rank(c), "max", c.node.name, source.dtype)
+    return (largest, None) if "pool" in c.operator else largest
 
 
 def _cells(c: Call, source: Value, rank: int, axes: Indices) -> tuple[list[Index], list[Index]]:

@@ -10,6 +10,7 @@ import pytest
 from musadata.compiler.emission.candidate import build_candidate
 from musadata.compiler.emission.host import _conditions
 from musadata.compiler.emission.schedule_plan import PLANS
+from musadata.compiler.ir.code import Template, declared_in, names_of, of_kind
 from musadata.compiler.ir.conditions import Condition
 from musadata.compiler.ir.index_formulas import ZERO, Size, of
 from musadata.compiler.ir.printing import text_of
@@ -29,6 +30,17 @@ def test_every_plan_gives_a_readable_module(name, candidate_of):
         assert classes == ["ModelNew"]
         assert "C10_CUDA_KERNEL_LAUNCH_CHECK" in source
         assert re.search(r"\* 1\b(?!\.)|value_value|\b\d+_\w", source) is None
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_kernels_declare_every_name_that_they_use(name, candidate_of):
+    for plan in PLANS:
+        for emitted in candidate_of(name, plan).kernels:
+            function = emitted.function
+            templates = [*function.template, *(str(part) for one in of_kind(function, Template) for part in one.parts)]
+            known = declared_in(function) | set(re.findall(r"\w+", " ".join(templates)))
+            known |= {buffer.name for buffer in emitted.kernel.constants}
+            assert {one for one in names_of(function) if one.isidentifier()} <= known
 
 
 def test_building_again_gives_the_same_text(graph_of, candidate_of):
