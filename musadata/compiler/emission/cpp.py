@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from string import Template
+from typing import Any
 
 import numpy as np
 import yaml
@@ -56,39 +57,9 @@ _TEMPLATES = Path(__file__).parent / "templates"
 _DEVICE = yaml.safe_load(_TEMPLATES.joinpath("device_functions.yaml").read_text(encoding="utf-8"))
 DEVICE_FUNCTIONS = {name: Template(text) for name, text in _DEVICE["functions"].items()}
 REDUCTIONS = {name: Template(text) for name, text in _DEVICE["reductions"].items()}
-# By the type of elements: the name and source of the function that loads 16 bytes of them.
-LOADS: dict[str, tuple[str, str]] = {
-    "float32": ("load_four", _DEVICE["load_four"]),
-    "float16": ("load_eight", _DEVICE["load_eight"].format(T="__half", zero="__float2half")),
-    "bfloat16": ("load_eight", _DEVICE["load_eight"].format(T="__nv_bfloat16", zero="__float2bfloat16")),
-}
-HELD_ROWS: dict[str, str] = {"load_four": _DEVICE["load_four"], **_DEVICE["held_rows"]}
-_HALF_TYPES = {
-    "float16": {
-        "T": "__half",
-        "ptx": "f16",
-        "pair": "__floats2half2_rn",
-        "float": "__half2float",
-        "zero": "__float2half",
-    },
-    "bfloat16": {
-        "T": "__nv_bfloat16",
-        "ptx": "bf16",
-        "pair": "__floats2bfloat162_rn",
-        "float": "__bfloat162float",
-        "zero": "__float2bfloat16",
-    },
-}
-_HALF_SPREADS = {dtype: _DEVICE["spread"]["half"].format(**words) for dtype, words in _HALF_TYPES.items()}
-SPREADS: dict[str, str] = {"float32": _DEVICE["spread"]["float32"], **_HALF_SPREADS}
-_VECTORS = {"float32": {"V": "float4", "count": 4}, **{key: {"V": "uint4", "count": 8} for key in _HALF_TYPES}}
-DOTS: dict[str, str] = {dtype: _DEVICE["dot"].format(**words) for dtype, words in _VECTORS.items()}
-PAIRS: dict[str, str] = {dtype: _DEVICE["pairs"].format(**words) for dtype, words in _HALF_TYPES.items()}
-COPY_EIGHT: str = _DEVICE["copy_eight"]
-STORE_EIGHT: str = _DEVICE["store_eight"]
-SWIZZLE: str = _DEVICE["swizzle"]
 _WRITTEN = yaml.safe_load(_TEMPLATES.joinpath("expressions.yaml").read_text(encoding="utf-8"))
 C_TYPES: dict[str, str] = _WRITTEN["types"]
+VECTORS: dict[str, dict[str, Any]] = _WRITTEN["vectors"]
 _INFIX: dict[str, str] = _WRITTEN["infix"]
 _PREFIX: dict[str, str] = _WRITTEN["prefix"]
 _CONSTANTS: dict[str, float] = _WRITTEN["constants"]
@@ -110,9 +81,9 @@ def device_function(name: str, dtype: str) -> str:
     )
 
 
-def fragment_functions(dtype: str, *names: str) -> list[str]:
-    """The functions for fragments of a half type: those that load them (by lines, or transposed), multiply, pack."""
-    return [_DEVICE["fragments"][name].format(**_HALF_TYPES[dtype]) for name in names]
+def vector_functions(dtype: str, *names: str) -> list[str]:
+    """The device functions of these names that move and multiply vectors, for one type of elements."""
+    return [_DEVICE["vectors"][name].format(**VECTORS[dtype]) for name in names]
 
 
 def number_text(value: float | int | bool | Given, dtype: str) -> str:
@@ -313,7 +284,7 @@ def negated(value: Expression) -> Expression:
 
 def loaded(element: Expression, dtype: str) -> Expression:
     """An element of a buffer of a type, in the type that is computed with."""
-    converted = {"float16": "__half2float", "bfloat16": "__bfloat162float"}.get(dtype)
+    converted = VECTORS.get(dtype, {}).get("float")
     return apply(converted, element) if converted else element
 
 

@@ -11,19 +11,15 @@ from dataclasses import dataclass, replace
 
 from musadata.compiler.emission.block import UNROLL, Block, decode_used
 from musadata.compiler.emission.cpp import (
-    DOTS,
-    LOADS,
-    PAIRS,
-    SPREADS,
-    fragment_functions,
+    VECTORS,
     helper_name,
     helpers,
     number,
     total,
+    vector_functions,
 )
 from musadata.compiler.emission.launch import EmittedKernel, constant, count_of, finish, sides
 from musadata.compiler.emission.tile_operands import (
-    VECTORS,
     Operand,
     alignment,
     flat_name,
@@ -173,8 +169,9 @@ class _FewRows:
             block.declare("aligned", aligned, "bool")
         depth = depth_of(block, self.stage)
         (self._write_along_depth if along_depth else self._write_along_columns)(depth)
-        functions = [*load_functions(operands), SPREADS[operand.dtype]]
-        functions += [DOTS[operand.dtype], *helpers(self.kernel, "warp")] if along_depth else []
+        used = [VECTORS[operand.dtype]["spread"], *(["dot"] if along_depth else [])]
+        functions = [*load_functions(operands), *vector_functions(operand.dtype, *used)]
+        functions += helpers(self.kernel, "warp") if along_depth else []
         return finish(
             self.kernel,
             self.schedule,
@@ -210,7 +207,7 @@ class _FewRows:
             block,
             self._setup(_SHARING * 32, _LINES),
             threads=(_SHARING * 32,),
-            helpers=[*load_functions(operands), PAIRS[dtype], *fragment_functions(dtype, "multiply")],
+            helpers=[*load_functions(operands), *vector_functions(dtype, "load_pairs", "multiply_fragments")],
             bounds=_SHARING * 32,
             aligned=None if self.schedule.alike else alignment(block, operands, host=True),
         )
@@ -253,7 +250,7 @@ class _FewRows:
         block, many, few, group, k = self.block, self.many, self.few, self.many.operand.group, Name(self.k)
         block.leave(Name(many.name) >= many.count, note="the whole warp leaves")
         block.array("float", "sums", self.rows, value=Braces())
-        kind, sums = VECTORS[many.operand.dtype][0], Name("sums")["i"]
+        kind, sums = VECTORS[many.operand.dtype]["V"], Name("sums")["i"]
         unroll = f"{UNROLL} 4" if self.rows == 1 else ""
         with block.loop(self.k, Name("lane") * group, depth, 32 * group, unroll=unroll):
             with self._vector(many, depth - k) as vector:
@@ -318,7 +315,7 @@ class _FewRows:
         """What loads a vector of an operand, of which `rest` elements are left; a statement inside uses it."""
         operand, block, head = side.operand, self.block, len(self.block.body)
         at = Name(self.k if operand.along_depth else side.name)
-        yield apply(LOADS[operand.dtype][0], self._pointer(side, at), rest, "aligned")
+        yield apply(VECTORS[operand.dtype]["load"], self._pointer(side, at), rest, "aligned")
         if operand.along_depth:
             decode_used(block, head, (side.name, side.axes))
 

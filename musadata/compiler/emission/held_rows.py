@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from musadata.compiler.emission.block import UNROLL, Block, decode
-from musadata.compiler.emission.cpp import HELD_ROWS, combined_type, number, total
+from musadata.compiler.emission.cpp import combined_type, number, total, vector_functions
 from musadata.compiler.emission.pointwise import write_store
 from musadata.compiler.ir.code import UNARY, Braces, Choice, Expression, Guard, Name, Run, Some, apply, every
 from musadata.compiler.ir.index_formulas import Index, Variable, product
@@ -57,7 +57,7 @@ class HeldRow:
     @property
     def helpers(self) -> list[str]:
         """The device functions that are called."""
-        return [text for name, text in HELD_ROWS.items() if name in self._called]
+        return vector_functions("float32", *sorted(self._called))
 
     @property
     def fits(self) -> bool:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from musadata.compiler.emission.block import Block, decode
-from musadata.compiler.emission.cpp import C_TYPES, reshaped
+from musadata.compiler.emission.cpp import C_TYPES, VECTORS, reshaped
 from musadata.compiler.emission.launch import (
     EmittedKernel,
     NumberName,
@@ -143,7 +143,7 @@ def write_store(block: Block, store: Store, element: Expression | None = None) -
 
 def stored(value: Expression, dtype: str) -> Expression:
     """The conversion from compute type to the buffer's type, where it is not implicit."""
-    converted = {"float16": "__float2half", "bfloat16": "__float2bfloat16"}.get(dtype)
+    converted = VECTORS.get(dtype, {}).get("half")
     return apply(converted, value) if converted else value
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from musadata.compiler.emission.attention import BUSY_BLOCKS, Attention, AttentionTile, Parts, Words, filled
 from musadata.compiler.emission.block import INDEX, UNROLL, decode_used
-from musadata.compiler.emission.cpp import C_TYPES, fragment_functions, number
+from musadata.compiler.emission.cpp import C_TYPES, number, vector_functions
 from musadata.compiler.emission.launch import EmittedKernel, constant, finish
 from musadata.compiler.emission.pointwise import stored
 from musadata.compiler.emission.tensor_core_tiled import half_type_of
@@ -46,6 +46,7 @@ DEEPEST = 256  # elements of a query or key: whole lines of both are in shared m
 WARP_ROWS = 32  # queries of a warp
 _HELD_DEPTH = 64  # elements of a query: so many stay in registers, more would not fit beside the sums
 _PADDING = 8  # elements at the end of a line, so that eight lines begin in different banks
+_FUNCTIONS = ("load_fragments", "load_transposed", "multiply_fragments", "pack", "power_of_two")
 _BODY = (Path(__file__).parent / "templates" / "tensor_core_attention.txt").read_text(encoding="utf-8")
 
 
@@ -86,7 +87,7 @@ def emit_tensor_core_attention(kernel: Kernel, schedule: Schedule) -> EmittedKer
         threads=(tile.rows,),
         helpers=[
             *load_functions(attention.moved, copied=True),
-            *fragment_functions(attention.dtype, "load", "load_transposed", "multiply", "pack", "power_of_two"),
+            *vector_functions(attention.dtype, *_FUNCTIONS),
         ],
         bounds=tile.rows,
         aligned=attention.aligned(),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from musadata.compiler.emission.block import UNROLL, Block, decode_used
-from musadata.compiler.emission.cpp import C_TYPES, STORE_EIGHT, SWIZZLE, fragment_functions, total
+from musadata.compiler.emission.cpp import C_TYPES, total, vector_functions
 from musadata.compiler.emission.launch import EmittedKernel, count_of, finish
 from musadata.compiler.emission.pointwise import write_store
 from musadata.compiler.emission.tile_operands import (
@@ -139,16 +139,16 @@ class _OnTensorCores:
         block.paste("tensor_core_loop", tile=tile, depth=depth, last=STAGES - 1, side=_SIDE)
         block.blank()
         vectors = self._write_results()
-        functions = load_functions(operands, copied=True)
-        functions += [STORE_EIGHT.format(T=C_TYPES[self.dtype])] if vectors else []
-        loads = ("load" if operand.along_depth else "load_transposed" for operand in operands)
+        swizzle, functions = vector_functions(self.dtype, "swizzle"), load_functions(operands, copied=True)
+        used = ["store_eight"] if vectors else []
+        used += ["load_fragments" if operand.along_depth else "load_transposed" for operand in operands]
         return finish(
             self.kernel,
             self.schedule,
             block,
             write_grid(block, tile, operands, self.batch, self.stage, whole.rows_first),
             threads=(tile.threads,),
-            helpers=[SWIZZLE, *functions, *fragment_functions(self.dtype, *dict.fromkeys(loads), "multiply")],
+            helpers=[*swizzle, *functions, *vector_functions(self.dtype, *dict.fromkeys(used), "multiply_fragments")],
             bounds=tile.threads,
             aligned=alignment(block, operands, host=True),
             shared=shared,

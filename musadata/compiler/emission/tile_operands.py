@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from musadata.compiler.emission.block import INDEX, Block, decode_used
-from musadata.compiler.emission.cpp import C_TYPES, COPY_EIGHT, LOADS, number, total
+from musadata.compiler.emission.cpp import C_TYPES, VECTORS, number, total, vector_functions
 from musadata.compiler.emission.launch import constant, count_of, sides
 from musadata.compiler.emission.pointwise import stored
 from musadata.compiler.emission.tiled import BUSY_BLOCKS, grid
@@ -52,7 +52,6 @@ from musadata.compiler.lowering.rewriting import substitute
 STAGES = 3  # slices that shared memory holds where copies are asynchronous
 _LONG = 8  # elements side by side: a sector of memory
 _MOST_IDLE = 1.25  # the work of a shape's tiles, beyond that of the shape that fits best
-VECTORS = {"float32": ("float4", 4), "float16": ("uint4", 8), "bfloat16": ("uint4", 8)}  # 16 bytes of each type
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ class Operand:
     def base(self) -> Index | None:
         if not isinstance(self.value, Load) or self.value.buffer.dtype != self.dtype or self.value.children:
             return None
-        many = VECTORS[self.dtype][1]
+        many = VECTORS[self.dtype]["count"]
         rest = flatten(self.value.index, self.value.buffer.shape) - flat_position(self.moving)
         is_ragged = (product(v.extent for v in self.moving).constant or 0) % many != 0
         return None if is_ragged or rest.variables & frozenset(self.moving) or _strides(rest, many) is None else rest
@@ -127,7 +126,7 @@ class Operand:
     @property
     def group(self) -> int:
         """How many elements a thread moves at once."""
-        return VECTORS[self.dtype][1] if self.base is not None else 1
+        return int(VECTORS[self.dtype]["count"]) if self.base is not None else 1
 
     @property
     def moving(self) -> tuple[Variable, ...]:
@@ -278,7 +277,7 @@ def write_slices(
 ) -> None:
     """The loop over the slices: fetch the next, multiply the current one, put the next away."""
     for operand in operands:
-        kind = VECTORS[operand.dtype][0] if operand.group > 1 else C_TYPES[operand.dtype]
+        kind = VECTORS[operand.dtype]["V"] if operand.group > 1 else C_TYPES[operand.dtype]
         block.array(kind, f"{operand.side}_next", operand.steps(tile))
     start, following = Name("start"), Name("next") < depth
     with (
@@ -356,7 +355,7 @@ def _fetch(
                 block.variable(f"{C_TYPES[operand.dtype]}*", "to", Unary("&", target))
                 block.run("copy_eight", "to", *vector)
             else:
-                block.assign(target, apply(LOADS[operand.dtype][0], *vector))
+                block.assign(target, apply(VECTORS[operand.dtype]["load"], *vector))
             decode_used(block, head, *changing)
             return
         block.assign(target, stored(number(0, "float32"), operand.dtype))
@@ -404,8 +403,8 @@ def stored_operand(
 def load_functions(operands: Sequence[Operand], *, copied: bool = False) -> list[str]:
     """The source of the functions that load, or copy, vectors of these operands."""
     used = list(dict.fromkeys(operand.dtype for operand in operands if operand.group > 1))
-    copies = [COPY_EIGHT.format(T=C_TYPES[dtype]) for dtype in used] if copied else []
-    return [*(LOADS[dtype][1] for dtype in used), *copies]
+    loads = [text for dtype in used for text in vector_functions(dtype, VECTORS[dtype]["load"])]
+    return loads + [text for dtype in used if copied for text in vector_functions(dtype, "copy_eight")]
 
 
 def write_grid(
