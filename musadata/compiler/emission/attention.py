@@ -1,10 +1,8 @@
 """Attention in one kernel: a block keeps some queries and goes along the keys in tiles, with an online softmax."""
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from musadata.compiler.emission.block import Block, decode, decode_used
 from musadata.compiler.emission.cpp import C_TYPES, number
@@ -23,7 +21,6 @@ from musadata.compiler.ir.code import (
     Inserted,
     Name,
     Statement,
-    Template,
     apply,
     code,
     covering,
@@ -37,9 +34,7 @@ from musadata.compiler.lowering.fusion import Kernel
 SIDE = 16  # the 256 threads of a block are a square
 BUSY_BLOCKS = 264  # two for each multiprocessor of a large GPU
 _PADDING = 4  # elements at the end of a tile's row, so that threads which write a column reach different banks
-_NAME = re.compile(r"\$(\w+)")
-_BODY = (Path(__file__).parent / "templates" / "attention.txt").read_text(encoding="utf-8")
-Words = dict[str, str | Expression]
+Words = dict[str, object]
 Parts = dict[str, Inserted]
 
 
@@ -83,21 +78,10 @@ def emit_attention(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     """A block per tile of queries; scores and weights stay in registers and shared memory. A thread has some rows and
     columns of each tile; the rows are those of 16 neighbouring threads."""
     attention = Attention(kernel, schedule)
-    block, parts = attention.block, attention.parts()
-    block.body = [filled(_BODY, {**attention.words(), **parts})]
+    block = attention.block
+    attention.write("attention")
     setup = attention.setup(SIDE * SIDE)
     return finish(kernel, schedule, block, setup, threads=(SIDE * SIDE,), bounds=SIDE * SIDE)
-
-
-def filled(template: str, words: Mapping[str, str | Expression | Inserted]) -> Template:
-    """A template with words for its `$names`. Statements take the place of a whole line."""
-    parts: list[str | Expression | Inserted] = []
-    for place, part in enumerate(_NAME.split(template)):
-        word = words[part] if place % 2 else part
-        if parts and isinstance(parts[-1], Inserted) and isinstance(word, str):
-            word = word.removeprefix("\n")
-        parts.append(word)
-    return Template(tuple(part for part in parts if part != ""))
 
 
 class Attention:
@@ -118,6 +102,12 @@ class Attention:
         self.row_count, self.col_count = count_of(block, self.rows), count_of(block, self.cols)
         self.row_tiles = covering(self.row_count, tile.rows)
         self.counters = {name: block.fresh(name) for name in "rcik"}
+
+    def write(self, template: str) -> None:
+        """The body of the kernel."""
+        words = {**self.parts(), **self.words()}
+        self.block.body = []
+        self.block.paste(template, **words)
 
     def setup(self, threads: int) -> Body:
         """The launch: a block for each tile of queries, and for each tile of columns."""
@@ -140,7 +130,7 @@ class Attention:
         sizes |= {"own_rows": own_rows, "own_keys": own_keys, "own_cols": own_cols}
         return {
             **self.names(),
-            **{name: str(size) for name, size in sizes.items()},
+            **sizes,
             "T": C_TYPES[dtype],
             "zero": number(0, dtype),
             "exp": "expf" if single else "exp",

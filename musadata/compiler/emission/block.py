@@ -23,6 +23,7 @@ from musadata.compiler.ir.code import (
     Declare,
     Expression,
     Guard,
+    Inserted,
     Jump,
     Loop,
     Name,
@@ -136,10 +137,14 @@ class Block:
     def leave(self, condition: Expression, word: str = "return", note: str = "") -> None:
         self.add(Guard(condition, (Jump(word),), short=True, note=note))
 
-    def paste(self, part: str, **words: object) -> None:
-        """Add statements of `kernel_parts.yaml`. Expressions among the words stay what they are."""
-        known = {f"\0{name}\0": word for name, word in words.items() if isinstance(word, Expression)}
+    def paste(self, part: str, /, **words: object) -> None:
+        """Add statements of `kernel_parts.yaml`. Expressions among the words stay what they are, and statements, which
+        have lines of their own."""
+        known = {f"\0{name}\0": word for name, word in words.items() if isinstance(word, (Expression, Inserted))}
         text = PARTS[part].render(words | {mark.strip("\0"): mark for mark in known}).rstrip("\n") + "\n"
+        text = re.sub(
+            "|".join(f"(?<={mark})\n" for mark, word in known.items() if isinstance(word, Inserted)), "", text
+        )
         self.add(Template(tuple(known.get(part, part) for part in _MARKED.split(text) if part)))
 
     @contextmanager

@@ -6,9 +6,7 @@ fragment of keys or values serves two products: with 16, shared memory would be 
 of 0.68).
 """
 
-from pathlib import Path
-
-from musadata.compiler.emission.attention import BUSY_BLOCKS, Attention, AttentionTile, Parts, Words, filled
+from musadata.compiler.emission.attention import BUSY_BLOCKS, Attention, AttentionTile, Parts, Words
 from musadata.compiler.emission.block import INDEX, UNROLL, decode_used
 from musadata.compiler.emission.cpp import C_TYPES, number, vector_functions
 from musadata.compiler.emission.launch import EmittedKernel, constant, finish
@@ -47,7 +45,6 @@ WARP_ROWS = 32  # queries of a warp
 _HELD_DEPTH = 64  # elements of a query: so many stay in registers, more would not fit beside the sums
 _PADDING = 8  # elements at the end of a line, so that eight lines begin in different banks
 _FUNCTIONS = ("load_fragments", "load_transposed", "multiply_fragments", "pack", "power_of_two")
-_BODY = (Path(__file__).parent / "templates" / "tensor_core_attention.txt").read_text(encoding="utf-8")
 
 
 def half_type(kernel: Kernel) -> str:
@@ -75,8 +72,8 @@ def emit_tensor_core_attention(kernel: Kernel, schedule: Schedule) -> EmittedKer
     """A block per tile of queries, a warp for each 32 of them; keys and values pass through shared memory."""
     attention = _OnTensorCores(kernel, schedule)
     tile = attention.tile
-    block, parts = attention.block, attention.parts()
-    block.body = [filled(_BODY, {**attention.words(), **parts, **attention.held()})]
+    attention.write("tensor_core_attention")
+    block = attention.block
     lines, padded = tile.rows + 2 * tile.keys, attention.padded() + _PADDING
     values = 2 * tile.keys * (tile.cols + _PADDING)
     return finish(
@@ -118,7 +115,7 @@ class _OnTensorCores(Attention):
             return None
         return every(*tests) if self.depth.extent.constant else every(*tests, self.padded().equals(self.usual))
 
-    def held(self) -> dict[str, str | Inserted]:
+    def held(self) -> Words:
         """The statements that bring queries to registers: once, if that many elements fit; and how many do."""
         k, part, is_constant = Name(self.counters["k"]), self.counters["part"], bool(self.depth.extent.constant)
         fits = self.usual <= _HELD_DEPTH and (is_constant or bool(self.aligned()))
@@ -136,7 +133,7 @@ class _OnTensorCores(Attention):
             place = Choice(aligned, place, code(0))
         own = Declare(INDEX, ((Name(part), place),))
         return {
-            "held": str(self.usual // 16 if fits else 1),
+            "held": self.usual // 16 if fits else 1,
             "load_held": Inserted((*first, Blank()), 1),
             "load_part": Inserted((own, *later), 3),
         }
@@ -153,8 +150,9 @@ class _OnTensorCores(Attention):
             padded = Choice(Name("aligned"), code(self.usual), padded)
         return {
             **names,
+            **self.held(),
             "padded_depth": padded,
-            **{name: str(size) for name, size in sizes.items()},
+            **sizes,
             "T": C_TYPES[self.dtype],
             "visible": visible,
         }
