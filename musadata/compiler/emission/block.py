@@ -193,6 +193,11 @@ class Block:
         """A loop that is unrolled, since what it goes along is in registers."""
         return self.loop(counter, 0, count, unroll=UNROLL)
 
+    def unrolled_line(self, counter: str, count: int, statement: Statement) -> None:
+        """The same around one statement, on one line."""
+        variables = ((Name(counter), code(0)),)
+        self.add(Loop(INDEX, variables, Name(counter) < count, None, (statement,), UNROLL, short=True))
+
     def point_loop(self, point: str, stride: bool, write_body: Callable[[], None]) -> None:
         """What a thread does at its own point, or at all points that it strides over."""
         first = BLOCK_X * BLOCK_DIM_X + THREAD_X

@@ -37,7 +37,6 @@ from musadata.compiler.ir.code import (
     Choice,
     Expression,
     Group,
-    Loop,
     Name,
     Number,
     apply,
@@ -283,8 +282,7 @@ class _FewRows:
                     block.run("spread", vector, "many_part")
                 with self._each_row(position=False):
                     added = Assign(sums, "+=", Name("few_tile")[k - start]["i"] * Name("many_part")["j"])
-                    one = ((Name("j"), code(0)),)
-                    block.add(Loop("int", one, Name("j") < group, None, (added,), UNROLL, short=True))
+                    block.unrolled_line("j", group, added)
         with self._each_row(), block.unrolled("j", group):
             block.declare(many.name, Name("first_many") + "j")
             self._write_results(every(*few.inside, *many.inside), sums)

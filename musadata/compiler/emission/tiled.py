@@ -20,7 +20,6 @@ from musadata.compiler.ir.code import (
     Choice,
     Expression,
     Group,
-    Loop,
     Name,
     bracketed,
     code,
@@ -293,9 +292,7 @@ class _LongTiles(_Tiles):
             own, other = Name("right_tile")[k][THREAD_X + step], Name("left_tile")[THREAD_Y][k]
         with block.loop("k", 0, TILE, kind="int", unroll=UNROLL):
             block.declare("factor", other, kind)  # the same for all of a thread's results
-            added = Assign(total, "+=", Name("factor") * own)
-            one = ((Name("i"), code(0)),)
-            block.add(Loop("int", one, Name("i") < self.many, None, (added,), UNROLL, short=True))
+            block.unrolled_line("i", self.many, Assign(total, "+=", Name("factor") * own))
 
 
 def write_results(block: Block, kernel: Kernel) -> None:

@@ -35,6 +35,11 @@ class Value:
     viewed: "Value | None" = None
     _loaded: dict[Indices, Scalar] = field(default_factory=dict)
 
+    @classmethod
+    def stored(cls, name: str, type: TensorType, buffer: Buffer) -> "Value":
+        """A tensor that a loop fills, or that is given."""
+        return cls(name, type, lambda index: Load(compute_type(buffer.dtype), buffer, index), buffer=buffer)
+
     @property
     def shape(self) -> Indices:
         return self.type.shape
@@ -207,7 +212,7 @@ class Program:
             shown = value
             while shown.viewed is not None and shown.viewed.buffer is None:
                 shown = shown.viewed
-            buffer = self._new_buffer(shown.name, value.type, shown.name)
+            buffer = self.new_buffer(shown.name, value.type, shown.name)
             body = value.body
             wanted = compute_type(value.dtype)
             loop = Loop(buffer, names or axis_names(len(value.shape)), lambda axes, _: cast(body(axes), wanted))
@@ -226,13 +231,9 @@ class Program:
         contraction: Contraction | None = None,
     ) -> Value:
         """Record a reduction; the result is always a buffer until fusion keeps it in a register."""
-        buffer = self._new_buffer(name, type, self.node)
+        buffer = self.new_buffer(name, type)
         self.loops.append(Loop(buffer, names, body, reduction, contraction, steps=self.steps))
-        return Value(name, type, lambda index: Load(compute_type(type.dtype), buffer, index), buffer=buffer)
-
-    def new_buffer(self, name: str, type: TensorType) -> Buffer:
-        """A buffer that is filled step by step."""
-        return self._new_buffer(name, type, self.node)
+        return Value.stored(name, type, buffer)
 
     def store_step(
         self, buffer: Buffer, names: tuple[str, ...], time: Index, body: Callable[[Indices], Scalar]
@@ -251,25 +252,26 @@ class Program:
         place: Callable[[Indices], Indices],
     ) -> Value:
         """Record that what `body` gives at each point of a shape is added to the element that `place` names."""
-        buffer = replace(self._new_buffer(name, type, self.node), zeroed=True)
+        buffer = replace(self.new_buffer(name, type), zeroed=True)
         wanted = compute_type(type.dtype)
 
         def added(axes: Indices, _: Indices) -> Scalar:
             return Added(wanted, cast(body(axes), wanted), place(axes))
 
         self.loops.append(Loop(buffer, axis_names(len(shape)), added, spread=shape))
-        return Value(name, type, lambda index: Load(wanted, buffer, index), buffer=buffer)
+        return Value.stored(name, type, buffer)
 
     def scan(
         self, name: str, type: TensorType, names: tuple[str, ...], scanned: Scanned, body: Callable[[Indices], Scalar]
     ) -> Value:
         """Record a scan of the values that `body` gives."""
-        buffer = self._new_buffer(name, type, self.node)
+        buffer = self.new_buffer(name, type)
         self.loops.append(Loop(buffer, names, lambda axes, _: body(axes), scan=scanned))
-        return Value(name, type, lambda index: Load(compute_type(type.dtype), buffer, index), buffer=buffer)
+        return Value.stored(name, type, buffer)
 
-    def _new_buffer(self, name: str, type: TensorType, node: str) -> Buffer:
-        return Buffer(self.fresh(name), type.shape, type.dtype, "temporary", node=node)
+    def new_buffer(self, name: str, type: TensorType, node: str = "") -> Buffer:
+        """A buffer for a result of a node, by default of the one that is being lowered."""
+        return Buffer(self.fresh(name), type.shape, type.dtype, "temporary", node=node or self.node)
 
     def fresh(self, name: str) -> str:
         """A name that no other buffer has."""

@@ -127,8 +127,7 @@ def _input(item: GraphInput, program: Program, arguments: Set[str]) -> tuple[Val
     plain = item.name.replace(".", "_")
     name = program.fresh(f"self_{plain}" if item.role == "state" and plain in arguments else plain)
     buffer = Buffer(name, item.type.shape, item.type.dtype, item.role, item.values)
-    value = Value(name, item.type, lambda index: literal(0, "int64"), buffer=buffer)
-    return value, None if item.role == "constant" else buffer
+    return Value.stored(name, item.type, buffer), None if item.role == "constant" else buffer
 
 
 def _readers(graph: Graph) -> dict[str, list[Node | None]]:

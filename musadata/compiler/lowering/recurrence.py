@@ -51,8 +51,7 @@ class _Recurrence:
             known = Load(dtype, earlier, (self.before, row, col))
             return choose(Compare("bool", ">=", TIME_STEP, ONE), known, cast(initial.load((row, col)), dtype))
 
-        value = Value(buffer.name, self.c.type, lambda index: Load(dtype, buffer, index), buffer=buffer)
-        return buffer, value, previous
+        return buffer, Value.stored(buffer.name, self.c.type, buffer), previous
 
     def product(self, previous: Callable[[Index, Index], Scalar]) -> Value:
         """The hidden state times the recurrent weights."""
