@@ -85,32 +85,8 @@ def reduction(modifiers: list[str], operands: list[Operand]) -> str:
 
 
 def copy_async(modifiers: list[str], operands: list[Operand]) -> str:
-    if modifiers == ["async", "commit_group"]:
-        return "emulator::musadata_commit_copies()"
-    if modifiers == ["async", "wait_all"]:
-        return "emulator::musadata_await_copies(0, 1)"
-    if modifiers == ["async", "wait_group"]:
-        return f"emulator::musadata_await_copies({read(operands[0], 'uint64_t')}, 0)"
     if modifiers[:2] not in (["async", "ca"], ["async", "cg"]) or len(operands) < 3:
         return ""
-    taken = operands[: len(operands) - ("L2::cache_hint" in modifiers)]
-    target, source, *sizes = taken
-    bytes_ = "".join(f", {read(size, 'int')}" for size in sizes)
-    return (
-        f"emulator::copy_async({read(Operand(target.values), 'uint32_t')}, "
-        f"emulator::ptx::global({source.text}){bytes_})"
-    )
-
-
-def policy(modifiers: list[str], operands: list[Operand]) -> str:
-    return put(operands[0], "uint64_t{0}")
-
-
-def convert_address(modifiers: list[str], operands: list[Operand]) -> str:
-    target, source = operands
-    address = read(source, "uint64_t")
-    if modifiers[:2] == ["to", "shared"]:
-        return put(target, f"emulator::ptx::to_shared({address})")
-    if modifiers[0] == "shared":
-        return put(target, f"reinterpret_cast<uint64_t>(emulator::ptx::shared({address}))")
-    return put(target, address)
+    target, source, *sizes = operands[: len(operands) - ("L2::cache_hint" in modifiers)]
+    given = "".join(f", {read(size, 'int')}" for size in sizes)
+    return f"emulator::copy_async({read(target, 'uint32_t')}, emulator::ptx::global({source.text}){given})"

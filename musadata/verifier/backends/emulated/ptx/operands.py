@@ -1,19 +1,18 @@
 """The operands of PTX instructions, as C++."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-TYPES = {
-    "b8": "uint8_t", "u8": "uint8_t", "s8": "int8_t", "b16": "uint16_t", "u16": "uint16_t", "s16": "int16_t",
-    "b32": "uint32_t", "u32": "uint32_t", "s32": "int32_t", "b64": "uint64_t", "u64": "uint64_t", "s64": "int64_t",
-    "f32": "float", "f64": "double", "f16": "__half", "bf16": "__nv_bfloat16", "f16x2": "__half2",
-    "bf16x2": "__nv_bfloat162", "pred": "bool",
-}  # fmt: skip
+_BITS = (8, 16, 32, 64)
+INTEGERS = {f"{kind}{bits}": f"{'' if kind == 's' else 'u'}int{bits}_t" for kind in "bus" for bits in _BITS}
+REALS = {"f32": "float", "f64": "double"}
+HALVES = {"f16": "__half", "bf16": "__nv_bfloat16", "f16x2": "__half2", "bf16x2": "__nv_bfloat162"}
+TYPES = {**INTEGERS, "pred": "bool", **REALS, **HALVES}
+WIDER = {"u16": "uint32_t", "s16": "int32_t", "u32": "uint64_t", "s32": "int64_t",
+         "u64": "unsigned __int128", "s64": "__int128"}  # fmt: skip
+_PLACES = (("tid", "threadIdx"), ("ntid", "blockDim"), ("ctaid", "blockIdx"), ("nctaid", "gridDim"))
 SPECIAL = {
-    **{f"%tid.{axis}": f"threadIdx.{axis}" for axis in "xyz"},
-    **{f"%ntid.{axis}": f"blockDim.{axis}" for axis in "xyz"},
-    **{f"%ctaid.{axis}": f"blockIdx.{axis}" for axis in "xyz"},
-    **{f"%nctaid.{axis}": f"gridDim.{axis}" for axis in "xyz"},
+    **{f"%{name}.{axis}": f"{variable}.{axis}" for name, variable in _PLACES for axis in "xyz"},
     "%laneid": "emulator::musadata_lane()",
     "%warpid": "emulator::musadata_warp()",
     "%smid": "emulator::ptx::multiprocessor()",
@@ -29,10 +28,6 @@ SPECIAL = {
     "%lanemask_gt": "(~1u << emulator::musadata_lane())",
     "WARP_SZ": "32",
 }
-FLOATS = ("f32", "f64")
-PACKED = ("f16", "bf16", "f16x2", "bf16x2")
-WIDER = {"u16": "uint32_t", "s16": "int32_t", "u32": "uint64_t", "s32": "int64_t",
-          "u64": "unsigned __int128", "s64": "__int128"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -44,31 +39,36 @@ class Operand:
 
     @property
     def text(self) -> str:
-        return self.values[0]
+        """The value; a ValueError if there are several."""
+        (value,) = self.values
+        return value
 
 
 # From the opcode's modifiers and the operands to a statement; it raises an error if PTX has no such form.
 Writer = Callable[[list[str], list[Operand]], str]
 
 
+def listed(operand: Operand, cpp: str) -> str:
+    """Its values, read as a type of C++."""
+    return ", ".join(f"emulator::ptx::as<{cpp}>({value})" for value in operand.values)
+
+
 def read(operand: Operand, cpp: str) -> str:
-    (value,) = operand.values
-    return f"emulator::ptx::as<{cpp}>({value})"
+    """The same of one value."""
+    return listed(Operand((operand.text,)), cpp)
 
 
 def put(operand: Operand, value: str) -> str:
-    (target,) = operand.values
-    return "(void)0" if target == "_" else f"emulator::ptx::put({target}, {value})"
+    """A statement that stores a value; nothing for `_`, a result that is not used."""
+    return "(void)0" if operand.text == "_" else f"emulator::ptx::put({operand.text}, {value})"
+
+
+def put_parts(targets: Operand, value: str, parts: Sequence[str]) -> str:
+    """A statement that stores parts of a value, which they call `emulator_made`."""
+    puts = [f"{put(Operand((to,)), part)};" for to, part in zip(targets.values, parts, strict=True) if to != "_"]
+    return f"{{ const auto emulator_made = {value}; {' '.join(puts)} }}"
 
 
 def put_all(targets: Operand, value: str) -> str:
-    puts = " ".join(
-        f"emulator::ptx::put({target}, emulator_made.at[{i}]);"
-        for i, target in enumerate(targets.values)
-        if target != "_"
-    )
-    return f"{{ const auto emulator_made = {value}; {puts} }}"
-
-
-def listed(operand: Operand, cpp: str) -> str:
-    return ", ".join(f"emulator::ptx::as<{cpp}>({value})" for value in operand.values)
+    """The same with all of a vector."""
+    return put_parts(targets, value, [f"emulator_made.at[{at}]" for at in range(len(targets.values))])
