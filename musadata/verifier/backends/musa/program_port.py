@@ -2,18 +2,16 @@
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import cache
 
 from musadata.syntax import parse
 from musadata.verifier.backends.musa.port import own_names, port_source
-from musadata.verifier.backends.musa.python_port import port_python
+from musadata.verifier.backends.musa.python_port import Edit, ProgramText, port_python
 from musadata.verifier.compilation.compile_errors import Unsupported
 from musadata.verifier.compilation.lexer import split
 from musadata.verifier.compilation.speculative_compile import predict_sources
 
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")  # as Python counts them
 _PIECE = re.compile(r"([rRuU]?)(\"\"\"|'''|\"|')((?:\\.|.)*?)\2", re.DOTALL)
 _CUDA_LOADER, _MUSA_LOADER = "torch.utils.cpp_extension", "torch_musa.utils.musa_extension"
 _KEYWORDS = {
@@ -26,13 +24,6 @@ _FLAG = re.compile(r"-[DUIO]\w.*|-std=.*|-O\d")  # that any compiler takes
 
 class CannotPort(Unsupported):
     """A program's text cannot be ported, although its kernels may have a counterpart; the text says why."""
-
-
-@dataclass(frozen=True)
-class _Edit:
-    start: int
-    end: int
-    text: str
 
 
 def port_program(source: str) -> str:
@@ -50,42 +41,27 @@ def port_program(source: str) -> str:
     own = own.union(*(own_names(split(text)) for text in texts))
     port = cache(lambda text: port_source(text, own))
     tree = parse(source)
-    starts = _line_starts(source)
-    edits: list[_Edit] = []
+    program = ProgramText(source)
+    edits: list[Edit] = []
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and node.value in texts:
             found.add(str(node.value))
-            edits.append(_port_literal(node, source, starts, port))
+            edits.append(_port_literal(node, program, port))
         else:
-            edits += _edits(node, source, starts)
+            edits += _edits(node, program)
     if found != texts:
         raise CannotPort("its sources are not plain string literals")
-    ported = port_python(_apply(source, edits))
+    ported = port_python(program.edited(edits))
     if _CUDA_LOADER in ported:
         raise CannotPort("it loads its extension in a way of its own")
     return ported
 
 
-def _line_starts(source: str) -> list[int]:
-    """Where each line begins, in bytes."""
-    starts = [0]
-    for line in _LINE.findall(source):
-        starts.append(starts[-1] + len(line.encode()))
-    return starts
-
-
-def _span(node: ast.expr | ast.stmt | ast.keyword, starts: Sequence[int]) -> tuple[int, int]:
-    return (
-        starts[node.lineno - 1] + node.col_offset,
-        starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0),
-    )
-
-
-def _port_literal(node: ast.Constant, source: str, starts: Sequence[int], port: Callable[[str], str]) -> _Edit:
+def _port_literal(node: ast.Constant, program: ProgramText, port: Callable[[str], str]) -> Edit:
     """A literal, or several in a row, with what they hold ported."""
-    start, end = _span(node, starts)
-    literal = source.encode()[start:end].decode()
+    start, end = program.span(node)
+    literal = program.bytes[start:end].decode()
     text = _PIECE.sub(lambda piece: f"{piece[1]}{piece[2]}{port(piece[3])}{piece[2]}", literal)
     try:
         value = ast.literal_eval(f"({text})")
@@ -93,19 +69,19 @@ def _port_literal(node: ast.Constant, source: str, starts: Sequence[int], port: 
         value = None
     if value != port(str(node.value)):
         raise CannotPort("its sources are not plain string literals")
-    return _Edit(start, end, text)
+    return Edit(start, end, text)
 
 
-def _edits(node: ast.AST, source: str, starts: Sequence[int]) -> Iterator[_Edit]:
+def _edits(node: ast.AST, program: ProgramText) -> Iterator[Edit]:
     if isinstance(node, ast.ImportFrom) and node.module == _CUDA_LOADER:
-        start, end = _span(node, starts)
-        text = source.encode()[start:end].decode().replace(_CUDA_LOADER, _MUSA_LOADER, 1)
-        yield _Edit(start, end, f"import torch_musa\n{text}" if node.col_offset == 0 else text)
+        start, end = program.span(node)
+        text = program.bytes[start:end].decode().replace(_CUDA_LOADER, _MUSA_LOADER, 1)
+        yield Edit(start, end, f"import torch_musa\n{text}" if node.col_offset == 0 else text)
     elif isinstance(node, ast.Call):
         for keyword in node.keywords:
             if keyword.arg in _KEYWORDS:
-                start, _ = _span(keyword, starts)
-                yield _Edit(start, start + len(keyword.arg), _KEYWORDS[keyword.arg])
+                start, _ = program.span(keyword)
+                yield Edit(start, start + len(keyword.arg), _KEYWORDS[keyword.arg])
             if keyword.arg == "extra_cuda_cflags":
                 _refuse_flags(keyword.value)
 
@@ -114,10 +90,3 @@ def _refuse_flags(value: ast.expr) -> None:
     for node in ast.walk(value):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and not _FLAG.fullmatch(node.value):
             raise CannotPort(f"nvcc's flag {node.value[:40]}")
-
-
-def _apply(source: str, edits: Sequence[_Edit]) -> str:
-    text = source.encode()
-    for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
-        text = text[: edit.start] + edit.text.encode() + text[edit.end :]
-    return text.decode()
