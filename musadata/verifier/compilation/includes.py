@@ -14,10 +14,10 @@ import yaml
 
 from musadata.computed_once import ComputedOnce
 from musadata.verifier.compilation.build_cache import build_once, cache_folder, hash_of
+from musadata.verifier.compilation.code import WORD, Code
 from musadata.verifier.compilation.compile_errors import CompileError
 from musadata.verifier.compilation.diagnostics import Diagnostic, render_diagnostics
 from musadata.verifier.compilation.host_toolchain import find_toolchain
-from musadata.verifier.compilation.lexer import Kind, Token, split
 from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.compilation.units import translation_units
 
@@ -26,7 +26,8 @@ _HEADERS_OF: dict[str, list[str]] = yaml.safe_load(Path(__file__).with_suffix(".
 _NAME = re.compile("|".join(f"(?P<group{at}>{names})" for at, names in enumerate(_HEADERS_OF)))
 _MAY_NAME = re.compile(rf"\b(?:{'|'.join(_HEADERS_OF)})\b")
 _HEADERS_OF_GROUP = {f"group{at}": declaring for at, declaring in enumerate(_HEADERS_OF.values())}
-_MACRO = re.compile(r"[A-Z][A-Z0-9_]*|pybind11")
+# A word that may be PyTorch's: in a namespace, or a macro's name.
+_USE = rf"(?:::\s*|(?={WORD})(?=(?:[A-Z][A-Z0-9_]*|pybind11)(?![\w$])))({WORD})"
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)
 _GRAPH = "includes.json"
 # What `load_inline` puts before sources.
@@ -61,14 +62,16 @@ def _missing(unit: dict[str, str], own: dict[str, str], given: Iterable[str]) ->
     headers = frozenset(given).union(*(_INCLUDE.findall(text) for text in texts))
     defined = {name for text in texts for name in re.findall(r"#[ \t]*define[ \t]+(\w+)", text)}
     for name, text in unit.items():
-        for token in _first_uses(split(text)):
-            match = _NAME.fullmatch(token.text)
-            if match is None or token.text in defined:
+        code, seen = Code(text), set(defined)
+        for use in code.find(_USE):
+            match = None if use[1] in seen else _NAME.fullmatch(use[1])
+            seen.add(use[1])
+            if match is None:
                 continue
             declaring = _HEADERS_OF_GROUP[str(match.lastgroup)]
             if not any(header in _included_by(headers) for header in declaring):
-                message = f"'{token.text}' is not declared here: #include <{declaring[0]}>"
-                yield Diagnostic(name, token.line, message)
+                message = f"'{use[1]}' is not declared here: #include <{declaring[0]}>"
+                yield Diagnostic(name, code.line(use.start(1)), message)
 
 
 def _with_own_headers(texts: Iterable[str], own: dict[str, str]) -> list[str]:
@@ -80,17 +83,6 @@ def _with_own_headers(texts: Iterable[str], own: dict[str, str]) -> list[str]:
         new = [left.pop(name) for name in sorted(names)]
         found += new
     return found
-
-
-def _first_uses(tokens: Iterable[Token]) -> Iterator[Token]:
-    """Every word once, where it may be PyTorch's: in a namespace, or a macro's name."""
-    seen, before = set(), ""
-    for token in tokens:
-        if token.kind is Kind.WORD and token.text not in seen and (before == "::" or _MACRO.fullmatch(token.text)):
-            seen.add(token.text)
-            yield token
-        if token.kind is not Kind.SPACE:
-            before = token.text
 
 
 @lru_cache(maxsize=64)

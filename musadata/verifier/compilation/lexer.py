@@ -51,8 +51,7 @@ _TOKEN = re.compile(
 )
 
 _KINDS: dict[str | None, Kind] = {kind.name: kind for kind in Kind}
-OPENING = {"(": ")", "[": "]", "{": "}"}
-CLOSING = {closing: opening for opening, closing in OPENING.items()}
+OPENING, CLOSING = frozenset("([{"), frozenset(")]}")
 
 
 @lru_cache(maxsize=32)  # several checks and rewrites look at the same source, one after the other
@@ -72,62 +71,17 @@ def join(tokens: Sequence[Token]) -> str:
     return "".join(token.text for token in tokens)
 
 
-def skip_space(tokens: Sequence[Token], index: int) -> int:
-    """Index of the first token at or after `index` that is not space; may be len(tokens)."""
-    while index < len(tokens) and tokens[index].kind is Kind.SPACE:
-        index += 1
-    return index
-
-
-def skip_space_back(tokens: Sequence[Token], index: int) -> int:
-    """Index of the last token at or before `index` that is not space; may be -1."""
-    while index >= 0 and tokens[index].kind is Kind.SPACE:
-        index -= 1
-    return index
-
-
 def closing_index(tokens: Sequence[Token], index: int) -> int:
     """Index of the bracket that closes the one at `index`.
 
     Raises:
         Unbalanced: there is none.
     """
-    return _partner(tokens, range(index, len(tokens)), "is never closed")
-
-
-def opening_index(tokens: Sequence[Token], index: int) -> int:
-    """Index of the bracket that is closed by the one at `index`.
-
-    Raises:
-        Unbalanced: there is none.
-    """
-    return _partner(tokens, range(index, -1, -1), "was never opened")
-
-
-def _partner(tokens: Sequence[Token], positions: range, problem: str) -> int:
-    """The position of the bracket that belongs to the one at the first position."""
     depth = 0
-    for position in positions:
+    for position in range(index, len(tokens)):
         token = tokens[position]
-        if token.kind is Kind.SIGN:
-            depth += (token.text in OPENING) - (token.text in CLOSING)
-            if depth == 0 and (token.text in OPENING or token.text in CLOSING):
-                return position
-    first = tokens[positions.start]
-    raise Unbalanced(f"bracket {first.text} on line {first.line} {problem}")
-
-
-def split_commas(tokens: Sequence[Token]) -> list[list[Token]]:
-    """Split at the commas outside all brackets, angle brackets included."""
-    parts: list[list[Token]] = [[]]
-    depth = angle = 0
-    for token in tokens:
-        if token.kind is Kind.SIGN:
-            depth += (token.text in OPENING) - (token.text in CLOSING)
+        if token.kind is Kind.SIGN and (token.text in OPENING or token.text in CLOSING):
+            depth += 1 if token.text in OPENING else -1
             if depth == 0:
-                angle += {"<": 1, ">": -1, "<<<": 3, ">>>": -3}.get(token.text, 0)
-            if token.text == "," and depth == 0 and angle <= 0:
-                parts.append([])
-                continue
-        parts[-1].append(token)
-    return parts
+                return position
+    raise Unbalanced(f"bracket {tokens[index].text} on line {tokens[index].line} is never closed")

@@ -1,12 +1,11 @@
 """A candidate's translation units in plain C++, as the emulator's compiler takes them."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from musadata.verifier.backends.emulated.rewrite import leave_out_foreign_headers, rewrite
+from musadata.verifier.compilation.code import Code
 from musadata.verifier.compilation.compile_errors import CompileError, Unsupported
-from musadata.verifier.compilation.lexer import Kind, Token, join, skip_space, skip_space_back, split
 from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.compilation.units import bind_functions, definitions, place, source_names
 
@@ -93,21 +92,17 @@ def begin_with_standard_headers(units: Units) -> Units:
     return replace(units, together=start + units.together, apart=tuple(start + unit for unit in units.apart))
 
 
+_FORBIDDEN = r"\b(?P<assembly>asm|__asm__|__asm)\b|#\s*(?P<directive>include|include_next|import|embed)\b[^\S\n]*"
+_HEADER = re.compile(r'<[^/>][^>]*>|"[^/"][^"]*"')
+
+
 def _check_includes(text: str, name: str) -> None:
     """A source may include headers by name; it may not read files of this machine, nor let the assembler do so."""
-    tokens = split(text)
-    for index, token in enumerate(tokens):
-        if token.is_word("asm", "__asm__", "__asm") and name.startswith("cpp_source"):
-            raise Unsupported(f"inline assembly in host code (line {token.line})")
-        if not (token.kind is Kind.WORD and token.text in ("include", "include_next", "import", "embed")):
-            continue
-        before = skip_space_back(tokens, index - 1)
-        if before < 0 or not tokens[before].is_sign("#"):
-            continue
-        target = _rest_of_line(tokens, skip_space(tokens, index + 1))
-        if token.text != "include" or not re.match(r'^(<[^/>][^>]*>|"[^/"][^"]*")', target) or ".." in target:
-            raise CompileError(f"{name}:{token.line}: error: cannot include {target[:80]}")
-
-
-def _rest_of_line(tokens: Sequence[Token], index: int) -> str:
-    return join(tokens[index : index + 40]).split("\n", 1)[0].strip()
+    code = Code(text)
+    for found in code.find(_FORBIDDEN):
+        if found["assembly"] and name.startswith("cpp_source"):
+            raise Unsupported(f"inline assembly in host code (line {code.line(found.start())})")
+        target = text[found.end() :].split("\n", 1)[0].strip() if found["directive"] else ""
+        if found["directive"] and (found["directive"] != "include" or not _HEADER.match(target) or ".." in target):
+            line = code.line(found.start("directive"))
+            raise CompileError(f"{name}:{line}: error: cannot include {target[:80]}")

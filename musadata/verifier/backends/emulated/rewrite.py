@@ -4,7 +4,8 @@ Everything else that CUDA adds to C++ (built-in variables, qualifiers, intrinsic
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -13,21 +14,10 @@ from musadata.verifier.backends.emulated import ptx
 from musadata.verifier.backends.emulated.conversions import saturate_casts
 from musadata.verifier.backends.emulated.shared import rewrite_shared
 from musadata.verifier.backends.emulated.variables import announce_variables
+from musadata.verifier.compilation.code import ALIGNMENT, WORD, Code, Edit
 from musadata.verifier.compilation.compile_errors import Unsupported
-from musadata.verifier.compilation.declarations import ALIGNMENT, in_directive
 from musadata.verifier.compilation.header_folder import read_forwarding_headers
-from musadata.verifier.compilation.lexer import (
-    Kind,
-    Token,
-    Unbalanced,
-    closing_index,
-    join,
-    opening_index,
-    skip_space,
-    skip_space_back,
-    split,
-    split_commas,
-)
+from musadata.verifier.compilation.lexer import Unbalanced
 
 # Headers of a CUDA machine: what is not emulated of them is left out, and whoever uses it does not compile.
 _FOREIGN_HEADERS = re.compile(
@@ -46,15 +36,16 @@ def rewrite(source: str) -> str:
     Raises:
         Unsupported: the source needs something that is not emulated.
     """
-    tokens: Sequence[Token] = split(source)
-    _refuse_foreign(tokens)
+    code = Code(source)
+    _refuse_foreign(code)
     try:
-        tokens = _keep_launch_bounds(announce_variables(rewrite_shared(tokens)))
-        tokens = _rewrite_assembly(tokens)
-        kernels = _kernel_names(tokens)
-        tokens = _spell_kernel_casts(_drop_kernel_casts(tokens), kernels)
-        tokens = saturate_casts(_spell_conversions(_spell_noinline(tokens)))
-        return join(_rewrite_launches(tokens, kernels))
+        code = announce_variables(rewrite_shared(code))
+        code = code.edited(_keep_launch_bounds(code))
+        code = code.edited(_rewrite_assembly(code))
+        kernels = _kernel_names(code)
+        for find_edits in (_drop_kernel_casts, partial(_spell_kernel_casts, kernels=kernels), _spell_names):
+            code = code.edited(find_edits(code))
+        return str(_rewrite_launches(saturate_casts(code), kernels))
     except Unbalanced:
         return source  # the compiler says where
 
@@ -80,293 +71,178 @@ def _is_emulated(header: str) -> bool:
     return header in read_forwarding_headers(_INCLUDE) or (_INCLUDE / header).is_file()
 
 
-def _refuse_foreign(tokens: Sequence[Token]) -> None:
-    for token in tokens:
-        if token.kind is Kind.WORD and token.text in _FOREIGN_NAMES:
-            raise Unsupported(f"{_FOREIGN_NAMES[token.text]} ({token.text}, line {token.line})")
+def _refuse_foreign(code: Code) -> None:
+    for word in code.find(WORD):
+        if word[0] in _FOREIGN_NAMES:
+            raise Unsupported(f"{_FOREIGN_NAMES[word[0]]} ({word[0]}, line {code.line(word.start())})")
 
 
 # Beside kernels, for the host's linker: which version of a function of the C library is meant.
 _SYMBOL_VERSION = re.compile(r'\s*"\s*\.symver\s+\w+\s*,\s*\w+@{1,3}[\w.]+\s*;?\s*"\s*')
 
 
-def _rewrite_assembly(tokens: Sequence[Token]) -> list[Token]:
-    result: list[Token] = []
-    index = 0
-    while index < len(tokens):
-        token = tokens[index]
-        if not token.is_word("asm", "__asm__", "__asm"):
-            result.append(token)
-            index += 1
-            continue
-        start = skip_space(tokens, index + 1)
-        while start < len(tokens) and tokens[start].is_word("volatile", "__volatile__"):
-            start = skip_space(tokens, start + 1)
-        if start >= len(tokens) or not tokens[start].is_sign("("):
-            result.append(token)
-            index += 1
-            continue
-        end = closing_index(tokens, start)
-        inside = tokens[start + 1 : end]
-        text = "" if _SYMBOL_VERSION.fullmatch(join(inside)) else ptx.translate(inside, token.line)
-        lines = join(tokens[index : end + 1]).count("\n")
-        result.append(Token(Kind.SIGN, text + "\n" * lines, token.line))
-        index = end + 1
-    return result
+def _rewrite_assembly(code: Code) -> Iterator[Edit]:
+    for found in code.find(r"\b(?:asm|__asm__|__asm)\b(?:\s*\b(?:volatile|__volatile__)\b)*\s*\("):
+        end = code.closing(found.end() - 1)
+        inside = code[found.end() : end]
+        is_version = _SYMBOL_VERSION.fullmatch(str(inside))
+        text = "" if is_version else ptx.translate(inside, code.line(found.start()))
+        yield found.start(), end + 1, text + code.lines(found.start(), end + 1)
 
 
 # Calls that launch a kernel, and which of their arguments it is; ported kernels are tried here under an alias.
-_LAUNCH_CALL = re.compile(r"(?:cuda|musa)Launch(Kernel|CooperativeKernel|KernelExC|KernelEx)")
+_LAUNCH_CALL = r"\b(?:cuda|musa)Launch(Kernel|CooperativeKernel|KernelExC|KernelEx)\s*\("
 _KERNEL_POSITIONS = {"Kernel": 0, "CooperativeKernel": 0, "KernelExC": 1, "KernelEx": 1}
-_POINTER_CAST = re.compile(
-    r"\s*(\(\s*(const\s+)?void\s*(const\s*)?\*\s*\)"
-    r"|(reinterpret|static)_cast\s*<\s*(const\s+)?void\s*(const\s*)?\*\s*>)"
+_POINTER_CAST = (
+    r"(?:\(\s*(const\s+)?void\s*(const\s*)?\*\s*\)"
+    r"|\b(reinterpret|static)_cast\s*<\s*(const\s+)?void\s*(const\s*)?\*\s*>)"
 )
 
 
-def _drop_kernel_casts(tokens: Sequence[Token]) -> list[Token]:
+def _drop_kernel_casts(code: Code) -> Iterator[Edit]:
     """`cudaLaunchKernel((void*)kernel, ...)` hides the kernel's type, which the emulation needs."""
-    result = list(tokens)
-    for index, token in enumerate(tokens):
-        called = _LAUNCH_CALL.fullmatch(token.text) if token.kind is Kind.WORD else None
-        call = skip_space(tokens, index + 1)
-        if called is None or call >= len(tokens) or not tokens[call].is_sign("("):
-            continue
-        start = call + 1
-        arguments = split_commas(tokens[start : closing_index(tokens, call)])
-        for argument in arguments[: _KERNEL_POSITIONS[called[1]]]:
-            start += len(argument) + 1
-        cast = _POINTER_CAST.match(join(tokens[start : start + 16]))
-        left = cast.end() if cast else 0
-        while left > 0:
-            left -= len(tokens[start].text)
-            result[start] = Token(Kind.SPACE, re.sub(r"[^\n]", " ", tokens[start].text), token.line)
-            start += 1
-    return result
+    for call in code.find(_LAUNCH_CALL):
+        start = call.end()
+        arguments = code[start : code.closing(start - 1)].split_commas()
+        start += sum(len(one.mask) + 1 for one in arguments[: _KERNEL_POSITIONS[call[1]]])
+        cast = re.compile(rf"\s*{_POINTER_CAST}").match(code.mask, start)
+        if cast:
+            yield start, cast.end(), " " + code.lines(start, cast.end())
 
 
-_RUNTIME_CALL = re.compile(r"(cuda|musa)[A-Z]\w*")
+_RUNTIME_CALL = re.compile(r"\b(cuda|musa)[A-Z]\w*\Z")
 _NAME_AFTER_CAST = re.compile(r"[\s(&]*(?:\w+\s*::\s*)*(\w+)")
 
 
-def _spell_kernel_casts(tokens: Sequence[Token], kernels: frozenset[str]) -> list[Token]:
+def _spell_kernel_casts(code: Code, kernels: frozenset[str]) -> Iterator[Edit]:
     """`pointer = (void*)kernel<int>` notes what is hidden; the runtime's own functions see what they are given."""
-    result = list(tokens)
-    of_runtime: list[bool] = []  # for each open parenthesis, whether such a function is called
-    for index, token in enumerate(tokens):
-        cast = None
-        if token.is_sign("(") or token.is_word("reinterpret_cast", "static_cast"):
-            cast = _POINTER_CAST.match(join(tokens[index : index + 16]))
-        if cast and not (of_runtime and of_runtime[-1]):
-            end, left = index, cast.end()
-            while left > 0:
-                left -= len(tokens[end].text)
-                end += 1
-            name = _NAME_AFTER_CAST.match(join(tokens[end : end + 32]))
-            if name and name[1] in kernels:
-                lines = join(tokens[index:end]).count("\n")
-                for at in range(index, end):
-                    result[at] = Token(Kind.SPACE, "", tokens[at].line)
-                text = f'emulator::Hidden{{"{name[1]}"}}->*' + "\n" * lines
-                result[end - 1] = Token(Kind.SIGN, text, token.line)
-        if token.is_sign("("):
-            before = skip_space_back(tokens, index - 1)
-            of_runtime.append(before >= 0 and bool(_RUNTIME_CALL.fullmatch(tokens[before].text)))
-        elif token.is_sign(")") and of_runtime:
-            of_runtime.pop()
-    return result
+    for cast in code.find(_POINTER_CAST):
+        name = _NAME_AFTER_CAST.match(code.mask, cast.end())
+        if name and name[1] in kernels and not code.before(code.enclosing(cast.start()), _RUNTIME_CALL):
+            yield *cast.span(), f'emulator::Hidden{{"{name[1]}"}}->*' + code.lines(*cast.span())
 
 
-def _keep_launch_bounds(tokens: Sequence[Token]) -> list[Token]:
+def _keep_launch_bounds(code: Code) -> Iterator[Edit]:
     """Make kernels check at their beginning what `__launch_bounds__` promises."""
-    result = list(tokens)
-    for index, token in enumerate(tokens):
-        opening = skip_space(tokens, index + 1)
-        if not token.is_word("__launch_bounds__") or in_directive(tokens[:index]):
-            continue
-        if opening >= len(tokens) or not tokens[opening].is_sign("("):
-            continue
-        closing = closing_index(tokens, opening)
-        parameters = next((at for at in range(closing + 1, len(tokens)) if tokens[at].text in ("(", ";")), len(tokens))
-        if parameters == len(tokens) or tokens[parameters].is_sign(";"):
-            continue
-        body = skip_space(tokens, closing_index(tokens, parameters) + 1)
-        if body < len(tokens) and tokens[body].is_sign("{"):
-            bounds = join(tokens[opening + 1 : closing]).replace("\n", " ")
-            result[body] = Token(Kind.SIGN, f"{{ emulator::keep_launch_bounds({bounds});", tokens[body].line)
-    return result
+    for found in code.find(r"\b__launch_bounds__\s*\("):
+        closing = code.closing(found.end() - 1)
+        parameters = re.compile(r"[^(;]*(\(?)").match(code.mask, closing + 1)
+        if parameters and parameters[1] and not code.in_directive(found.start()):
+            body = re.compile(r"\s*\{").match(code.mask, code.closing(parameters.start(1)) + 1)
+            if body:
+                bounds = str(code[found.end() : closing]).replace("\n", " ")
+                yield body.end(), body.end(), f" emulator::keep_launch_bounds({bounds});"
 
 
-def _spell_noinline(tokens: Sequence[Token]) -> list[Token]:
-    """`__noinline__` is an attribute's name to the C++ library and a whole attribute to CUDA."""
-    result = list(tokens)
-    for index, token in enumerate(tokens):
-        if token.is_word("__noinline__"):
-            before = skip_space_back(tokens, index - 1)
-            if before < 0 or not (tokens[before].is_sign("(") or tokens[before].is_sign(",")):
-                result[index] = Token(Kind.WORD, "__attribute__((noinline))", token.line)
-    return result
+def _spell_names(code: Code) -> Iterator[Edit]:
+    """`__noinline__` is an attribute's name to the C++ library and a whole attribute to CUDA. And c10::Half has no
+    member `operator __half()` here, as its header knows nothing of CUDA."""
+    for found in code.find(r"(?:[(,]\s*)?(\b__noinline__\b)"):
+        if found.start(1) == found.start():
+            yield *found.span(), "__attribute__((noinline))"
+    for found in code.find(r"\.operator\s+__half\s*\(\s*\)"):
+        yield *found.span(), "->*emulator::as_half" + code.lines(*found.span())
 
 
-_CONVERSION = [".", "operator", "__half", "(", ")"]
+_LAST_WORD = re.compile(r"([\w$]+)\Z")
+_PASTED_WORD = re.compile(r"(\S)\s*#\s*#\Z")
+_SCOPE = re.compile(r"::\Z")
+_NOT_NAMES = ("__launch_bounds__", "__maxnreg__", *ALIGNMENT)
 
 
-def _spell_conversions(tokens: Sequence[Token]) -> list[Token]:
-    """`value.operator __half()`: here c10::Half has no such member, as its header knows nothing of CUDA."""
-    result = list(tokens)
-    for index, token in enumerate(tokens):
-        if not token.is_word("operator") or index == 0:
-            continue
-        places = [index - 1, index]
-        while len(places) < len(_CONVERSION):
-            places.append(skip_space(tokens, places[-1] + 1))
-        if places[-1] < len(tokens) and [tokens[at].text for at in places] == _CONVERSION:
-            for at in places:
-                result[at] = Token(Kind.SPACE, "", tokens[at].line)
-            result[index] = Token(Kind.WORD, "->*emulator::as_half", token.line)
-    return result
-
-
-def _kernel_names(tokens: Sequence[Token]) -> frozenset[str]:
+def _kernel_names(code: Code) -> frozenset[str]:
     """The functions that are declared `__global__`; what is launched under another name is a variable."""
     names = set()
-    for index, token in enumerate(tokens):
-        if token.is_word("__global__"):
-            position = index + 1
-            while position < len(tokens) and not tokens[position].is_sign("{") and not tokens[position].is_sign(";"):
-                before = tokens[skip_space_back(tokens, position - 1)]
-                if tokens[position].is_sign("("):
-                    if not before.is_word("__launch_bounds__", "__maxnreg__", *ALIGNMENT):
-                        names.add(before.text)
-                        break
-                    position = closing_index(tokens, position)
-                position += 1
+    for found in code.find(r"\b__global__\b"):
+        sign, place = re.compile(r"[({;]"), found.end()
+        while (bracket := sign.search(code.mask, place)) and bracket[0] == "(":
+            name = code.before(bracket.start(), _LAST_WORD)
+            if name and name[1] not in _NOT_NAMES:
+                names.add(name[1])
+                break
+            place = code.closing(bracket.start()) + 1
     return frozenset(names)
 
 
-def _rewrite_launches(tokens: Sequence[Token], kernels: frozenset[str]) -> list[Token]:
-    result: list[Token] = []
-    index = 0
-    while index < len(tokens):
-        if not tokens[index].is_sign("<<<"):
-            result.append(tokens[index])
-            index += 1
-            continue
-        start = _callee_start(result)
-        end = _configuration_end(tokens, index)
-        call = skip_space(tokens, end + 1)
-        if start is None or call >= len(tokens) or not tokens[call].is_sign("("):
-            result.append(tokens[index])  # not a launch: the compiler's to refuse
-            index += 1
-            continue
-        close = closing_index(tokens, call)
-        callee = result[start:]
-        arguments = _rewrite_launches(tokens[call + 1 : close], kernels)
-        is_variable = bool(kernels) and _kernel_name(callee).rpartition("::")[2] not in kernels
+def _rewrite_launches(code: Code, kernels: frozenset[str]) -> Code:
+    """The last one first, so that those within the arguments of others come before them."""
+    at = len(code.mask)
+    while (at := code.mask.rfind("<<<", 0, at)) >= 0:
+        start, end = _callee_start(code, at), code.outside(">>>|;", at + 3)
+        if not code.mask.startswith(">>>", end):
+            raise Unbalanced(f"launch on line {code.line(at)} has no >>>")
+        call = re.compile(r"\s*\(").match(code.mask, end + 3)
+        if start is None or call is None:
+            continue  # not a launch: the compiler's to refuse
+        close = code.closing(call.end() - 1)
+        callee, arguments = code[start:at], code[call.end() : close]
+        kernel = _kernel_name(callee.mask)
+        is_variable = bool(kernels) and kernel.rpartition("::")[2] not in kernels
         # A macro's parameters and what it pastes together have their names after the preprocessor only.
-        is_of_macro = is_variable and in_directive(result)
-        end_of_name = skip_space_back(callee, len(callee) - 1) + 1
-        name = f"EMULATOR_NAME({join(callee[:end_of_name])})" if is_of_macro else f'"{_kernel_name(callee)}"'
-        text = _launch(name, callee, tokens[index + 1 : end], tokens[end + 1 : call], arguments, is_variable)
-        del result[start:]
-        result.append(Token(Kind.SIGN, text, tokens[index].line))
-        index = close + 1
-    return result
+        is_of_macro = is_variable and code.in_directive(at)
+        name = f"EMULATOR_NAME({callee[: len(callee.mask.rstrip())]})" if is_of_macro else f'"{kernel}"'
+        text = (
+            f"emulator::launch({name}, emulator::LaunchConfig({code[at + 3 : end]}){'.of_variable()' * is_variable}, "
+            f"[&](auto... emulator_arguments) {{ {callee}(emulator_arguments...); }}{code[end + 3 : call.end() - 1]}"
+            f"{',' * bool(arguments.mask.strip())}{arguments})"
+        )
+        code, at = code.edited([(start, close + 1, text)]), start
+    return code
 
 
-def _launch(
-    name: str,
-    callee: Sequence[Token],
-    configuration: Sequence[Token],
-    between: Sequence[Token],
-    arguments: Sequence[Token],
-    is_variable: bool,
-) -> str:
-    kernel = join(callee)
-    of_variable = ".of_variable()" if is_variable else ""
-    tail = join(between) + ("," if any(token.kind is not Kind.SPACE for token in arguments) else "") + join(arguments)
-    return (
-        f"emulator::launch({name}, emulator::LaunchConfig({join(configuration)}){of_variable}, "
-        f"[&](auto... emulator_arguments) {{ {kernel}(emulator_arguments...); }}{tail})"
-    )
-
-
-def _kernel_name(callee: Sequence[Token]) -> str:
+def _kernel_name(callee: str) -> str:
     """The kernel's name without template arguments."""
-    name = ""
-    angle = 0
-    for token in callee:
-        angle += {"<": 1}.get(token.text, 0) if token.kind is Kind.SIGN else 0
-        if angle == 0 and (token.kind is Kind.WORD or token.is_sign("::")):
-            name += token.text
-        if token.kind is Kind.SIGN:
-            angle -= {">": 1, ">>>": 3}.get(token.text, 0)
+    name, angle = "", 0
+    for part in re.finditer(r"[A-Za-z_$][\w$]*|::|>>>|->|[<>]", callee):
+        angle += part[0] == "<"
+        name += part[0] if angle == 0 and part[0][0] not in "<>-" else ""
+        angle -= {">": 1, ">>>": 3}.get(part[0], 0)
     return name
 
 
-def _callee_start(tokens: Sequence[Token]) -> int | None:
-    """Where the expression that names the kernel begins, in the tokens before `<<<`."""
-    index = skip_space_back(tokens, len(tokens) - 1)
-    if index < 0:
+def _callee_start(code: Code, end: int) -> int | None:
+    """Where the expression that names the kernel begins, before `<<<`."""
+    mask = code.mask
+    end = len(mask[:end].rstrip())
+    if mask.endswith(">", 0, end):
+        end = len(mask[: _template_start(code, end - 1)].rstrip())
+    if mask.endswith((")", "]"), 0, end):
+        end = code.opening(end - 1)
+        if mask[end] == "(":
+            return end
+    word = code.before(end, _LAST_WORD)
+    # In `a ## 2d_kernel` a macro pastes a number to a word.
+    if word is None or (word[1][0].isdigit() and not code.before(word.start(), _PASTED_WORD)):
         return None
-    if tokens[index].kind is Kind.SIGN and tokens[index].text in (">", ">>>"):
-        index = _template_start(tokens, index)
-        index = skip_space_back(tokens, index - 1)
-    if index >= 0 and (tokens[index].is_sign(")") or tokens[index].is_sign("]")):
-        index = opening_index(tokens, index)
-        if tokens[index].is_sign("("):
-            return index
-        index = skip_space_back(tokens, index - 1)
-    if index < 0 or not _ends_name(tokens, index):
-        return None
-    return _qualified_start(tokens, index)
+    return _qualified_start(code, word.start())
 
 
-def _ends_name(tokens: Sequence[Token], index: int) -> bool:
-    """A word, or what a macro pastes to one: in `a ## 2d_kernel` a number."""
-    before = skip_space_back(tokens, index - 1)
-    pasted = before >= 1 and tokens[before].is_sign("#") and tokens[before - 1].is_sign("#")
-    return tokens[index].kind is Kind.WORD or (pasted and tokens[index].kind is Kind.NUMBER)
-
-
-def _qualified_start(tokens: Sequence[Token], index: int) -> int:
-    """Walks back over `a::b<int>::` and `a ## b ##` before the word at `index`."""
+def _qualified_start(code: Code, start: int) -> int:
+    """Walks back over `a::b<int>::` and `a ## b ##` before the word at `start`."""
     while True:
-        before = skip_space_back(tokens, index - 1)
-        if before >= 2 and tokens[before].is_sign("#") and tokens[before - 1].is_sign("#"):
-            index = skip_space_back(tokens, before - 2)
-            continue
-        if before < 0 or not tokens[before].is_sign("::"):
-            return index
-        scope = skip_space_back(tokens, before - 1)
-        if scope >= 0 and tokens[scope].is_sign(">"):
-            scope = skip_space_back(tokens, _template_start(tokens, scope) - 1)
-        index = scope if scope >= 0 and tokens[scope].kind is Kind.WORD else before
+        pasted, scope = code.before(start, _PASTED_WORD), code.before(start, _SCOPE)
+        if pasted:
+            word = code.before(pasted.end(1), _LAST_WORD)
+            start = word.start() if word else pasted.start(1)
+        elif scope:
+            end = len(code.mask[: scope.start()].rstrip())
+            if code.mask.endswith(">", 0, end):
+                end = _template_start(code, end - 1)
+            word = code.before(end, _LAST_WORD)
+            start = word.start() if word else scope.start()
+        else:
+            return start
 
 
-def _template_start(tokens: Sequence[Token], index: int) -> int:
-    depth = 0
-    while index >= 0:
-        token = tokens[index]
-        if token.kind is Kind.SIGN:
-            if token.text in (")", "]", "}"):
-                index = opening_index(tokens, index)
-            depth += {">": 1, ">>>": 3, "<": -1}.get(token.text, 0)
+def _template_start(code: Code, place: int) -> int:
+    depth, sign = 0, re.compile(r"[)\]}]|(?<!-)>(?!=)|<(?!=)")
+    while place >= 0:
+        found = sign.match(code.mask, place)
+        if found and found[0] in ")]}":
+            place = code.opening(place)
+        elif found:
+            depth += 1 if found[0] == ">" else -1
             if depth == 0:
-                return index
-        index -= 1
+                return place
+        place -= 1
     raise Unbalanced("template arguments before a launch are never opened")
-
-
-def _configuration_end(tokens: Sequence[Token], index: int) -> int:
-    position = index + 1
-    while position < len(tokens):
-        token = tokens[position]
-        if token.kind is Kind.SIGN and token.text in "([{":
-            position = closing_index(tokens, position)
-        elif token.is_sign(">>>"):
-            return position
-        elif token.is_sign(";"):
-            break
-        position += 1
-    raise Unbalanced(f"launch on line {tokens[index].line} has no >>>")

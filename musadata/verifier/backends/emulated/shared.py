@@ -4,24 +4,17 @@ Each declaration gets a static slot beside it, so that every instantiation of a 
 CUDA. Dynamic shared memory becomes a pointer; at file scope, where a pointer cannot be recomputed, a macro.
 """
 
-from collections.abc import Sequence
+import re
 from dataclasses import dataclass
 
-from musadata.verifier.compilation.declarations import ALIGNMENT, declaration_end, in_directive, opens_namespace
-from musadata.verifier.compilation.lexer import (
-    CLOSING,
-    OPENING,
-    Kind,
-    Token,
-    closing_index,
-    join,
-    opening_index,
-    skip_space,
-    skip_space_back,
-    split_commas,
-)
+from musadata.verifier.compilation.code import ALIGNMENT, Code, Edit
 
-_PREFIXES = ("extern", "static", "volatile", "const")
+_PREFIX = re.compile(r"\b(extern|static|volatile|const)\Z")
+_ALIGNED = re.compile(rf"\b(?:{'|'.join(ALIGNMENT)})\Z")
+_CLOSED = re.compile(r"\)\Z")
+_TYPE = re.compile(r"\s*(struct|union|class)\b\s*([\w$]*)")
+_NAME = re.compile(r"([\w$]+)\Z")
+_SIZE = re.compile(r"\[([^\[\]]*>[^\[\]]*)\]")
 
 
 @dataclass(frozen=True)
@@ -31,63 +24,51 @@ class _Variable:
     dimensions: str
 
 
-def rewrite_shared(tokens: Sequence[Token]) -> list[Token]:
-    """The tokens with every `__shared__` declaration replaced."""
-    result: list[Token] = []
-    scopes: list[bool] = []  # for each open brace, whether it is a namespace's
+def rewrite_shared(code: Code) -> Code:
+    """The code with every `__shared__` declaration replaced."""
+    edits: list[Edit] = []
     at_file_scope: dict[str, str] = {}
-    index = 0
-    while index < len(tokens):
-        token = tokens[index]
-        if token.is_sign("{"):
-            scopes.append(opens_namespace(result))
-        elif token.is_sign("}") and scopes:
-            scopes.pop()
-        if token.is_word("__shared__") and not in_directive(result):
-            prefixes = _take_prefixes(result)
-            end = declaration_end(tokens, index + 1)
-            text = _declare(tokens[index + 1 : end], prefixes, all(scopes), at_file_scope, tokens[end].line)
-            lines = join(tokens[index : end + 1]).count("\n")
-            if "\n#define" not in text:
-                text += "\n" * (lines - text.count("\n"))
-            result.append(Token(Kind.SIGN, text, token.line))
-            index = end + 1
+    for found, is_at_file_scope in code.scoped(r"\b__shared__\b"):
+        if (edits and found.start() < edits[-1][1]) or code.in_directive(found.start()):
             continue
-        result.append(token)
-        index += 1
-    return result
+        start, prefixes = _take_prefixes(code, found.start())
+        end = code.outside(";", found.end())
+        text = _declare(code[found.end() : end], prefixes, is_at_file_scope, at_file_scope, code.line(end))
+        if "\n#define" not in text:
+            text += code.lines(start, end + 1)[text.count("\n") :]
+        edits.append((start, end + 1, text))
+    return code.edited(edits)
 
 
-def _take_prefixes(result: list[Token]) -> list[str]:
-    """The qualifiers before `__shared__`, which are removed from the result."""
+def _take_prefixes(code: Code, place: int) -> tuple[int, list[str]]:
+    """Where the qualifiers before `__shared__` begin, and those that are words."""
     prefixes: list[str] = []
     while True:
-        index = skip_space_back(result, len(result) - 1)
-        if index < 0:
-            return prefixes
-        if result[index].is_word(*_PREFIXES):
-            prefixes.append(result[index].text)
-            del result[index:]
-        elif result[index].is_sign(")"):
-            opening = opening_index(result, index)
-            name = skip_space_back(result, opening - 1)
-            if name < 0 or not result[name].is_word(*ALIGNMENT):
-                return prefixes
-            del result[name:]
+        prefix, closed = code.before(place, _PREFIX), code.before(place, _CLOSED)
+        if prefix:
+            prefixes.append(prefix[1])
+            place = prefix.start()
+        elif closed:
+            aligned = code.before(code.opening(closed.start()), _ALIGNED)
+            if aligned is None:
+                return place, prefixes
+            place = aligned.start()
         else:
-            return prefixes
+            return place, prefixes
 
 
 def _declare(
-    tokens: Sequence[Token], prefixes: list[str], at_file_scope: bool, file_scope_names: dict[str, str], line: int
+    declared: Code, prefixes: list[str], at_file_scope: bool, file_scope_names: dict[str, str], line: int
 ) -> str:
-    definition, rest = _split_definition(_without_qualifiers(tokens, prefixes))
-    variables = _variables(rest)
+    declared = declared.without_alignment()  # every slot is aligned to 16 bytes or more
+    words = list(declared.find(r"\b(?:extern|static|volatile)\b"))
+    prefixes = [*prefixes, *(word[0] for word in words)]
+    definition, base, rest = _split_definition(declared.edited((*word.span(), "") for word in words), line)
     texts = [definition]
-    for variable in variables:
+    for variable in _variables(rest, base):
         type_ = ("volatile " if "volatile" in prefixes else "") + variable.type
         if "extern" in prefixes or variable.dimensions.replace(" ", "") == "[]":
-            element = type_ + _without_first_dimension(variable.dimensions)
+            element = type_ + variable.dimensions.partition("]")[2]  # `[][4]` is a pointer to `[4]`
             pointer = f"emulator::dynamic_shared<{element}>()"
             if at_file_scope:
                 file_scope_names[variable.name] = element
@@ -104,81 +85,26 @@ def _declare(
     return " ".join(text for text in texts if text)
 
 
-def _without_qualifiers(tokens: Sequence[Token], prefixes: list[str]) -> list[Token]:
-    """Alignment goes (every slot is aligned to 16 bytes or more), `extern` and `volatile` are noted."""
-    kept: list[Token] = []
-    index = 0
-    while index < len(tokens):
-        token = tokens[index]
-        if token.is_word(*ALIGNMENT):
-            opening = skip_space(tokens, index + 1)
-            index = closing_index(tokens, opening) + 1
-            continue
-        if token.is_word("extern", "static", "volatile"):
-            prefixes.append(token.text)
-        else:
-            kept.append(token)
-        index += 1
-    return kept
+def _split_definition(declared: Code, line: int) -> tuple[str, str, Code]:
+    """`struct {...} name` into the definition of a named type, the type's name, and what is declared."""
+    kind, brace = _TYPE.match(declared.mask), declared.mask.find("{")
+    if kind is None or brace < 0:
+        return "", "", declared
+    name, end = kind[2] or f"emulator_shared_type_{line}", declared.closing(brace) + 1
+    return f"{kind[1]} {name} {declared[brace:end]};", name, declared[end:]
 
 
-def _split_definition(tokens: list[Token]) -> tuple[str, list[Token]]:
-    """`struct {...} name` into the definition of a named type and a declaration that uses it."""
-    start = skip_space(tokens, 0)
-    if start >= len(tokens) or not tokens[start].is_word("struct", "union", "class"):
-        return "", tokens
-    brace = next((index for index, token in enumerate(tokens) if token.is_sign("{")), None)
-    if brace is None:
-        return "", tokens
-    end = closing_index(tokens, brace)
-    head = join(tokens[start:brace]).split()
-    name = head[1] if len(head) > 1 else f"emulator_shared_type_{tokens[start].line}"
-    definition = f"{head[0]} {name} {join(tokens[brace : end + 1])};"
-    return definition, [Token(Kind.WORD, name, tokens[start].line), Token(Kind.SPACE, " ", 0), *tokens[end + 1 :]]
+def _variables(declared: Code, base: str) -> list[_Variable]:
+    first, *others = declared.split_commas()
+    variable = _variable(first, base)
+    return [variable, *(_variable(part, variable.type.rstrip("*& \n\t")) for part in others)]
 
 
-def _variables(tokens: Sequence[Token]) -> list[_Variable]:
-    parts = split_commas(tokens)
-    first = _variable(parts[0], "")
-    base = first.type.rstrip("*& \n\t")
-    return [first] + [_variable(part, base) for part in parts[1:]]
-
-
-def _variable(tokens: Sequence[Token], base: str) -> _Variable:
-    depth = angle = 0
-    end = len(tokens)
-    for index, token in enumerate(tokens):
-        if token.kind is not Kind.SIGN:
-            continue
-        if token.text == "[" and depth == 0 and angle <= 0:
-            end = index
-            break
-        depth += (token.text in OPENING) - (token.text in CLOSING)
-        if depth == 0:
-            angle += {"<": 1, ">": -1, ">>>": -3}.get(token.text, 0)
-    name = skip_space_back(tokens, end - 1)
-    if name < 0:
+def _variable(declarator: Code, base: str) -> _Variable:
+    end = next(declarator.outside_angles("["), len(declarator.mask))
+    name = declarator.before(end, _NAME)
+    if name is None:
         return _Variable(base, "", "")
-    type_ = (base + " " + join(tokens[:name])).strip()
-    return _Variable(type_, tokens[name].text, _in_parentheses(tokens[end:]).strip())
-
-
-def _in_parentheses(dimensions: Sequence[Token]) -> str:
-    """`[N >> 2]` as `[(N >> 2)]`, since it becomes part of a template's argument."""
-    text, index = "", 0
-    while index < len(dimensions):
-        if not dimensions[index].is_sign("["):
-            text += dimensions[index].text
-            index += 1
-            continue
-        close = closing_index(dimensions, index)
-        size = join(dimensions[index + 1 : close])
-        text += f"[({size})]" if ">" in size else f"[{size}]"
-        index = close + 1
-    return text
-
-
-def _without_first_dimension(dimensions: str) -> str:
-    """`[][4]` is a pointer to `[4]`."""
-    closing = dimensions.find("]")
-    return dimensions[closing + 1 :] if closing >= 0 else ""
+    type_ = f"{base} {declarator[: name.start()]}".strip()
+    # `[N >> 2]` as `[(N >> 2)]`, since it becomes part of a template's argument.
+    return _Variable(type_, name[1], _SIZE.sub(r"[(\1)]", str(declarator[end:])).strip())

@@ -6,27 +6,24 @@ Unlike a textual replacement, a name is only taken for CUDA's when it is a whole
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 
 from musadata.verifier.backends.musa import names
+from musadata.verifier.compilation.code import WORD, Code, Edit
 from musadata.verifier.compilation.compile_errors import Unsupported
-from musadata.verifier.compilation.lexer import (
-    Kind,
-    Token,
-    Unbalanced,
-    closing_index,
-    join,
-    skip_space,
-    skip_space_back,
-    split,
-)
+from musadata.verifier.compilation.lexer import Unbalanced
 from musadata.verifier.compilation.sources import CandidateSources
 
-_DEVICE_NAME = re.compile(r'"cuda(:\d+)?"')
+_DEVICE_NAME = re.compile(r'\s*[({]\s*"cuda(:\d+)?"')
 _IN_MESSAGE = re.compile(r"(?<![\w.:/-])CUDA(?= [a-z])")
-_DEFINING = ("struct", "class", "enum", "union", "namespace", "using")
+_HEADER = r'#\s*include\s*(?P<header>"_+"|<[^>\n]*>)'
+_QUALIFIER = re.compile(rf"({WORD})\s*::\Z")
+_NESTED_NAMESPACE = re.compile(r"\s*::\s*(?:std\b|\w*CUDA)")
+_DISPATCH_KEY = re.compile(r"\bTORCH_LIBRARY_IMPL\s*\(\s*[\w$]+\s*,\Z")
+_TESTED = re.compile(r"\b(?:ifdef|ifndef|defined|elifdef|elifndef)\s*\(?\Z")
+_THRESHOLD = re.compile(rf"\s*(?:>=|<(?!=))\s*({'|'.join(names.ARCHITECTURES)})(?![\w.])")
 _MOST_REASONS = 4
 
 
@@ -41,7 +38,7 @@ def port_sources(sources: CandidateSources) -> CandidateSources:
         NoCounterpart: something in them cannot be ported.
     """
     texts = [*sources.cpp, *sources.cuda, *(text for _, text in sources.headers)]
-    own = frozenset(name for name, _ in sources.functions or ()).union(*(own_names(split(text)) for text in texts))
+    own = frozenset(name for name, _ in sources.functions or ()).union(*map(own_names, texts))
     return replace(
         sources,
         cpp=tuple(port_source(text, own) for text in sources.cpp),
@@ -57,13 +54,12 @@ def port_source(source: str, own: Iterable[str] = ()) -> str:
     Raises:
         NoCounterpart: something in it cannot be ported.
     """
-    tokens = split(source)
-    kept = own_names(tokens).union(own)
-    reasons = _refusals(tokens, kept)
+    code, kept = Code(source), own_names(source).union(own)
+    reasons = _refusals(code, kept)
     if reasons:
         shown = "; ".join(f"{what} (line {line})" for line, what in reasons[:_MOST_REASONS])
         raise NoCounterpart(f"MUSA has no counterpart of {shown}")
-    return join(_rename(tokens, kept))
+    return str(code.edited(_rename(code, kept)))
 
 
 def port_header(name: str) -> str:
@@ -81,37 +77,24 @@ def port_name(name: str) -> str:
     return next((form.sub(to, name) for form, to in names.FORMS if form.fullmatch(name)), name)
 
 
-def own_names(tokens: Sequence[Token]) -> frozenset[str]:
-    """Names that a source defines itself, whatever they look like: macros, types, namespaces, functions."""
-    found = set()
-    for index, token in enumerate(tokens):
-        if token.kind is not Kind.WORD or not _looks_foreign(token.text):
-            continue
-        if _is_type_definition(tokens, index) or _is_function_definition(tokens, index):
-            found.add(token.text)
-    return frozenset(found)
+def own_names(source: str) -> frozenset[str]:
+    """Names that a source defines itself, whatever they look like: macros, types, namespaces, functions.
+
+    `struct name {` defines a type, where `struct cudaDeviceProp p` uses it; and `name(...) {` a function, where a call
+    would be followed by an operator or a semicolon.
+    """
+    code = Code(source)
+    macros = code.find(rf"\b(?:define|undef)\s+({WORD})")
+    types = code.find(rf"\b(?:struct|class|enum|union|namespace|using)\s+({WORD})\s*(?:[{{;=]|:(?!:))")
+    functions = (call for call in code.find(rf"({WORD})\s*\(") if _looks_foreign(call[1]) and _has_body(code, call))
+    return frozenset(found[1] for some in (macros, types, functions) for found in some if _looks_foreign(found[1]))
 
 
-def _is_type_definition(tokens: Sequence[Token], index: int) -> bool:
-    """A macro, or `struct name {`, which defines the type where `struct cudaDeviceProp p` uses it."""
-    before = skip_space_back(tokens, index - 1)
-    if before < 0 or tokens[before].is_word("define", "undef"):
-        return before >= 0
-    after = skip_space(tokens, index + 1)
-    defines = after < len(tokens) and tokens[after].kind is Kind.SIGN and tokens[after].text in "{:;="
-    return defines and tokens[before].is_word(*_DEFINING)
-
-
-def _is_function_definition(tokens: Sequence[Token], index: int) -> bool:
-    """`name(...) {`, where a call would be followed by an operator or a semicolon."""
-    opening = skip_space(tokens, index + 1)
-    if opening >= len(tokens) or not tokens[opening].is_sign("("):
-        return False
+def _has_body(code: Code, call: re.Match[str]) -> bool:
     try:
-        after = skip_space(tokens, closing_index(tokens, opening) + 1)
+        return re.compile(r"\s*\{").match(code.mask, code.closing(call.end() - 1) + 1) is not None
     except Unbalanced:
         return False
-    return after < len(tokens) and tokens[after].is_sign("{")
 
 
 @cache
@@ -123,130 +106,56 @@ def _refused(name: str) -> str | None:
     return next((what for form, what in names.REFUSED if form.fullmatch(name)), None)
 
 
-def _refusals(tokens: Sequence[Token], own: frozenset[str]) -> list[tuple[int, str]]:
+def _refusals(code: Code, own: frozenset[str]) -> list[tuple[int, str]]:
     """(line, what) of everything that has no counterpart, each kind once, in the order of the source."""
     found: dict[str, int] = {}
-    for index, token in enumerate(tokens):
-        what = None
-        header = _header_at(tokens, index)
-        if header:
-            what = next((title for form, title in names.REFUSED_HEADERS if form.fullmatch(header[0])), None)
-        elif token.kind is Kind.WORD and token.text not in own:
-            what = _refused(token.text)
-            if token.text == "__CUDA_ARCH__" and _architecture_at(tokens, index) is None:
-                thresholds = " and ".join(names.ARCHITECTURES)
-                what = f"this comparison of __CUDA_ARCH__ (only `>=` and `<` with {thresholds} have one)"
-            elif token.is_word("Device") and _names_cuda(tokens, index):
-                what = "a device named in a C++ string (use torch::kCUDA)"
+    for header in code.find(_HEADER):
+        name = code.text[slice(*header.span("header"))][1:-1]
+        what = next((title for form, title in names.REFUSED_HEADERS if form.fullmatch(name)), None)
         if what:
-            found.setdefault(what, token.line)
+            found.setdefault(what, code.line(header.start("header")))
+    for word in code.find(WORD):
+        if word[0] in own:
+            continue
+        what = _refused(word[0])
+        if word[0] == "__CUDA_ARCH__" and not (code.before(word.start(), _TESTED) or _threshold(code, word)):
+            thresholds = " and ".join(names.ARCHITECTURES)
+            what = f"this comparison of __CUDA_ARCH__ (only `>=` and `<` with {thresholds} have one)"
+        elif word[0] == "Device" and _DEVICE_NAME.match(code.text, word.end()):
+            what = "a device named in a C++ string (use torch::kCUDA)"
+        if what:
+            line = code.line(word.start())
+            found[what] = min(line, found.get(what, line))
     return sorted((line, what) for what, line in found.items())
 
 
-def _names_cuda(tokens: Sequence[Token], index: int) -> bool:
-    """`Device("cuda")`: a string, but one that says where to compute."""
-    bracket = skip_space(tokens, index + 1)
-    text = skip_space(tokens, bracket + 1)
-    return text < len(tokens) and tokens[bracket].text in "({" and bool(_DEVICE_NAME.fullmatch(tokens[text].text))
+def _threshold(code: Code, word: re.Match[str]) -> re.Match[str] | None:
+    """The number that `__CUDA_ARCH__` is compared with, if it has an equal."""
+    return None if code.before(word.start(), _TESTED) else _THRESHOLD.match(code.mask, word.end())
 
 
-def _rename(tokens: Sequence[Token], own: frozenset[str]) -> list[Token]:
-    result = list(tokens)
-    for index, token in enumerate(tokens):
-        header = _header_at(tokens, index)
-        if header:
-            name, start, end = header
-            opening, closing = tokens[start].text[0], tokens[end - 1].text[-1]
-            result[start] = tokens[start]._replace(text=opening + port_header(name) + closing)
-            result[start + 1 : end] = [passed._replace(text="") for passed in tokens[start + 1 : end]]
-        elif token.kind is Kind.STRING and result[index].text.startswith('"'):
-            result[index] = token._replace(text=_IN_MESSAGE.sub("MUSA", result[index].text))
-        elif result[index].text and token.kind is Kind.WORD and token.text not in own:
-            result[index] = token._replace(text=_renamed(tokens, index))
-            threshold = _architecture_at(tokens, index) if token.text == "__CUDA_ARCH__" else None
-            if threshold is not None and threshold >= 0:
-                number = tokens[threshold]
-                result[threshold] = number._replace(text=names.ARCHITECTURES[number.text])
-    return result
+def _rename(code: Code, own: frozenset[str]) -> Iterator[Edit]:
+    for found in code.find(rf'{_HEADER}|"_+"|{WORD}'):
+        start, text = found.start(), code.text[slice(*found.span())]
+        if found["header"]:
+            start, end = found.span("header")
+            name = code.text[start:end]
+            yield start, end, name[0] + port_header(name[1:-1]) + name[-1]
+        elif text.startswith('"'):
+            yield *found.span(), _IN_MESSAGE.sub("MUSA", text)
+        elif found[0][0] != '"' and text not in own:
+            yield *found.span(), _renamed(code, found)
+            threshold = _threshold(code, found) if text == "__CUDA_ARCH__" else None
+            if threshold:
+                yield *threshold.span(1), names.ARCHITECTURES[threshold[1]]
 
 
-def _renamed(tokens: Sequence[Token], index: int) -> str:
-    text = tokens[index].text
-    if text == "cuda" and _qualifier(tokens, index) in names.CUDA_NAMESPACE_OF:
+def _renamed(code: Code, word: re.Match[str]) -> str:
+    qualifier = code.before(word.start(), _QUALIFIER) if word[0] in ("cuda", "CUDA") else None
+    of = qualifier[1] if qualifier else ""
+    # The latter is `cuda::getCurrentCUDAStream` after `using namespace at`, or `cuda::std`.
+    if word[0] == "cuda" and (of in names.CUDA_NAMESPACE_OF or _NESTED_NAMESPACE.match(code.mask, word.end())):
         return "musa"
-    if text == "cuda" and _is_nested_namespace(tokens, index):
-        return "musa"
-    if text == "CUDA" and (_qualifier(tokens, index) in names.CUDA_MEMBER_OF or _is_dispatch_key(tokens, index)):
+    if word[0] == "CUDA" and (of in names.CUDA_MEMBER_OF or code.before(word.start(), _DISPATCH_KEY)):
         return names.DEVICE_KEY
-    return port_name(text)
-
-
-def _is_nested_namespace(tokens: Sequence[Token], index: int) -> bool:
-    """`cuda::getCurrentCUDAStream` after `using namespace at`, or `cuda::std`."""
-    after = skip_space(tokens, index + 1)
-    following = skip_space(tokens, after + 1)
-    if following >= len(tokens) or not tokens[after].is_sign("::"):
-        return False
-    return tokens[following].is_word("std") or "CUDA" in tokens[following].text
-
-
-def _qualifier(tokens: Sequence[Token], index: int) -> str:
-    """The word before `::` before the token, or nothing."""
-    mark = skip_space_back(tokens, index - 1)
-    if mark < 0 or not tokens[mark].is_sign("::"):
-        return ""
-    word = skip_space_back(tokens, mark - 1)
-    return tokens[word].text if word >= 0 else ""
-
-
-def _is_dispatch_key(tokens: Sequence[Token], index: int) -> bool:
-    """`TORCH_LIBRARY_IMPL(library, CUDA, m)`."""
-    back = index
-    for expected in (",", None, "(", "TORCH_LIBRARY_IMPL"):
-        back = skip_space_back(tokens, back - 1)
-        if back < 0 or (expected is not None and tokens[back].text != expected):
-            return False
-    return True
-
-
-def _header_at(tokens: Sequence[Token], index: int) -> tuple[str, int, int] | None:
-    """Name and tokens (first, one past the last) of the header, if an `#include` is at `index`."""
-    before = skip_space_back(tokens, index - 1)
-    if not tokens[index].is_word("include") or before < 0 or not tokens[before].is_sign("#"):
-        return None
-    start = skip_space(tokens, index + 1)
-    if start >= len(tokens):
-        return None
-    if tokens[start].kind is Kind.STRING and len(tokens[start].text) > 2:
-        return tokens[start].text[1:-1], start, start + 1
-    if not tokens[start].is_sign("<"):
-        return None
-    end = start + 1
-    while end < len(tokens) and not tokens[end].is_sign(">") and "\n" not in tokens[end].text:
-        end += 1
-    if end >= len(tokens) or not tokens[end].is_sign(">"):
-        return None
-    return join(tokens[start + 1 : end]), start, end + 1
-
-
-def _architecture_at(tokens: Sequence[Token], index: int) -> int | None:
-    """Where the number is that `__CUDA_ARCH__` is compared with; -1 for no comparison; None for one without equal."""
-    if _is_tested_for_definition(tokens, index):
-        return -1
-    after = skip_space(tokens, index + 1)
-    sign = join(tokens[after : after + 2])
-    if sign == ">=":
-        number = skip_space(tokens, after + 2)
-    elif sign.startswith("<") and sign != "<=":
-        number = skip_space(tokens, after + 1)
-    else:
-        return None
-    return number if number < len(tokens) and tokens[number].text in names.ARCHITECTURES else None
-
-
-def _is_tested_for_definition(tokens: Sequence[Token], index: int) -> bool:
-    """`#ifdef __CUDA_ARCH__`, `defined(__CUDA_ARCH__)`."""
-    before = skip_space_back(tokens, index - 1)
-    if before >= 0 and tokens[before].is_sign("("):
-        before = skip_space_back(tokens, before - 1)
-    return before >= 0 and tokens[before].is_word("ifdef", "ifndef", "defined", "elifdef", "elifndef")
+    return port_name(word[0])

@@ -9,7 +9,6 @@ from musadata.syntax import parse
 from musadata.verifier.backends.musa.port import own_names, port_source
 from musadata.verifier.backends.musa.python_port import Edit, ProgramText, port_python
 from musadata.verifier.compilation.compile_errors import Unsupported
-from musadata.verifier.compilation.lexer import split
 from musadata.verifier.compilation.speculative_compile import predict_sources
 
 _PIECE = re.compile(r"([rRuU]?)(\"\"\"|'''|\"|')((?:\\.|.)*?)\2", re.DOTALL)
@@ -38,7 +37,7 @@ def port_program(source: str) -> str:
     if not texts:
         raise CannotPort("its sources cannot be read without running it")
     own = frozenset(name for one in sources for name, _ in one.functions or ())
-    own = own.union(*(own_names(split(text)) for text in texts))
+    own = own.union(*map(own_names, texts))
     port = cache(lambda text: port_source(text, own))
     tree = parse(source)
     program = ProgramText(source)

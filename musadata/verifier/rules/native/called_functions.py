@@ -6,26 +6,29 @@ reached, which includes methods of classes, macros, initialisers and registratio
 
 import ast
 import re
+from bisect import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
-from musadata.verifier.compilation.lexer import CLOSING, OPENING, Kind, Token, Unbalanced, closing_index, split
+from musadata.verifier.compilation.code import WORD, Code
+from musadata.verifier.compilation.lexer import CLOSING, OPENING, Unbalanced
 
-_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
 _COMPUTES_NAMES = {"getattr", "__getattr__", "__getattribute__", "__dict__", "vars", "attrgetter", "methodcaller"}
-_OTHERS = ("struct", "class", "union", "enum", "__attribute__")
+_OTHERS = r"[=\[]|\b(?:struct|class|union|enum|__attribute__)\b"
+_SCOPE = re.compile(r'\bnamespace\b|^\s*extern\s*"_"\s*$')
 _MODULE = "PYBIND11_MODULE"
-_PLAIN = re.compile(r'"\w+"')
+_BINDING = re.compile(r'\bdef\s*\(\s*(?:"(\w+)"\s*,)?')
+_Part = tuple[int, int]  # of a source: from, to
 
 
 @dataclass
 class _Scope:
-    """What a source holds outside of its functions: words, and lines; and the functions, by their possible names."""
+    """A source, what it holds outside of its functions, and the functions, by their possible names."""
 
+    code: Code
     words: set[str] = field(default_factory=set)
-    lines: set[int] = field(default_factory=set)
-    functions: list[tuple[set[str], Sequence[Token]]] = field(default_factory=list)
+    parts: list[_Part] = field(default_factory=list)
+    functions: list[tuple[set[str], _Part]] = field(default_factory=list)
 
 
 def named_in(program: str) -> frozenset[str] | None:
@@ -48,19 +51,21 @@ def unreached_lines(sources: Sequence[str], called: frozenset[str]) -> list[froz
         scopes = [_read(source) for source in sources]
     except Unbalanced:
         return [frozenset() for _ in sources]
-    waiting = [function for scope in scopes for function in scope.functions]
+    waiting = [(scope, *function) for scope in scopes for function in scope.functions]
     reached = {"", *called}.union(*(scope.words for scope in scopes))
-    while new := [one for one in waiting if one[0] & reached]:
-        waiting = [one for one in waiting if not one[0] & reached]
-        reached |= {word for _, body in new for word in _words(body)}
-    unreached = {id(body) for _, body in waiting}
-    return [_lines_of(scope, unreached) for scope in scopes]
+    while new := [one for one in waiting if one[1] & reached]:
+        waiting = [one for one in waiting if not one[1] & reached]
+        reached |= {word for scope, _, (start, end) in new for word in _words(scope.code.mask[start:end])}
+    return [_lines_of(scope, {part for one, _, part in waiting if one is scope}) for scope in scopes]
 
 
-def _lines_of(scope: _Scope, unreached: set[int]) -> frozenset[int]:
-    lines: dict[bool, set[int]] = {False: set(), True: set(scope.lines)}
-    for _, body in scope.functions:
-        lines[id(body) not in unreached] |= {token.line for token in body}
+def _lines_of(scope: _Scope, unreached: set[_Part]) -> frozenset[int]:
+    starts = [0, *(end.end() for end in re.finditer("\n", scope.code.text))]
+    lines: dict[bool, set[int]] = {False: set(), True: set()}
+    for part in (*scope.parts, *(part for _, part in scope.functions)):
+        lines[part not in unreached] |= {
+            bisect(starts, word.start()) for word in re.compile(r"\S+").finditer(scope.code.mask, *part)
+        }
     return frozenset(lines[False] - lines[True])
 
 
@@ -70,97 +75,77 @@ def _read(source: str) -> _Scope:
     Raises:
         Unbalanced: a bracket is never closed.
     """
-    scope = _Scope()
-    for directive in _DIRECTIVE.finditer(source):
-        scope.words |= _words(split(directive[0]))
-    plain = _DIRECTIVE.sub(lambda match: "\n" * match[0].count("\n"), source)
-    tokens = [token for token in split(plain) if token.kind is not Kind.SPACE]
-    head, index = 0, 0
-    while index < len(tokens):
-        text = tokens[index].text
-        if text in ("(", "["):
-            index = closing_index(tokens, index)
-        elif text in (";", "}"):
-            _add_statement(scope, tokens[head : index + 1])
-            head = index + 1
-        elif text == "{":
-            if _opens_scope(tokens[head:index]):
-                head = index + 1
-            else:
-                end = closing_index(tokens, index)
-                _add_block(scope, tokens[head:index], tokens[index : end + 1])
-                index, head = end, end + 1
-        index += 1
-    _add_statement(scope, tokens[head:])
+    whole = Code(source)
+    code = whole.without_directives()
+    scope = _Scope(code, {word for directive in whole.find(r"#[^\n]*") for word in _words(directive[0])})
+    head = 0
+    while (at := code.outside("[;{}]", head)) < len(code.mask):
+        if code.mask[at] != "{":
+            _add_statement(scope, (head, at + 1))
+            head = at + 1
+        elif _SCOPE.search(code.mask[head:at]):
+            head = at + 1
+        else:
+            end = code.closing(at) + 1
+            _add_block(scope, (head, at), (at, end))
+            head = end
+    _add_statement(scope, (head, len(code.mask)))
     return scope
 
 
-def _opens_scope(head: Sequence[Token]) -> bool:
-    words = [token.text for token in head]
-    return "namespace" in words or words == ["extern", '"C"']
-
-
-def _add_statement(scope: _Scope, tokens: Sequence[Token]) -> None:
+def _add_statement(scope: _Scope, part: _Part) -> None:
     """A declaration names what it declares, and does not call it."""
-    declared = set() if any(token.is_sign("=") for token in tokens) else _declared(tokens)
-    scope.words |= _words(tokens) - declared
-    scope.lines |= {token.line for token in tokens}
+    mask = scope.code.mask[slice(*part)]
+    scope.words |= _words(mask) - (set() if "=" in mask else _declared(mask))
+    scope.parts.append(part)
 
 
-def _add_block(scope: _Scope, head: Sequence[Token], body: Sequence[Token]) -> None:
+def _add_block(scope: _Scope, head: _Part, body: _Part) -> None:
     """A function's body, if what is before it has a type and a name, and nothing that calls it unseen."""
-    names, outer = _declared(head), _outside_brackets(head)
-    is_plain = not any(token.is_sign("=") or token.is_sign("[") or token.is_word(*_OTHERS) for token in outer)
+    mask = scope.code.mask[slice(*head)]
+    names, words = _declared(mask), _words(mask)
+    first = re.match(rf"\s*({WORD})?", mask)
     if names == {_MODULE}:
-        scope.functions += _bindings(body)
-    elif is_plain and names - {head[0].text}:
+        scope.functions += _bindings(scope.code, body)
+    elif not re.search(_OTHERS, _outside_brackets(mask)) and names - {first[1] if first else None}:
         scope.functions.append((names, body))
-        head = [token for token in head if token.text not in names]
+        words -= names
     else:
-        head = [*head, *body]
-    scope.words |= _words(head)
-    scope.lines |= {token.line for token in head}
+        words |= _words(scope.code.mask[slice(*body)])
+        scope.parts.append(body)
+    scope.words |= words
+    scope.parts.append(head)
 
 
-def _bindings(body: Sequence[Token]) -> Iterator[tuple[set[str], Sequence[Token]]]:
-    """The statements of a module's definition, each as a function by the names under which it binds others."""
-    statement: list[Token] = []
-    for token in body[1:-1]:
-        statement.append(token)
-        if token.is_sign(";"):
-            yield _bound(statement), statement
-            statement = []
+def _bindings(code: Code, body: _Part) -> Iterator[tuple[set[str], _Part]]:
+    """The statements of a module's definition, each as a function by the names under which it binds others; "" if they
+    are not certain."""
+    start, end = body
+    for statement in re.compile(r"[^;]*;").finditer(code.mask, start + 1, end - 1):
+        text = code.text[slice(*statement.span())]
+        bound = [found[1] for found in _BINDING.finditer(text)]
+        is_certain = bound and all(bound) and len(re.findall(r"\bdef\b", statement[0])) == len(bound)
+        yield set(bound) if is_certain else {""}, statement.span()
 
 
-def _bound(statement: Sequence[Token]) -> set[str]:
-    """The names that a statement binds; "" if they are not certain."""
-    texts = [token.text for token in statement]
-    named = [texts[at + 2 : at + 4] for at in range(len(texts)) if texts[at : at + 2] == ["def", "("]]
-    certain = all(len(two) == 2 and _PLAIN.fullmatch(two[0]) and two[1] == "," for two in named)
-    return {two[0].strip('"') for two in named} if named and certain and texts.count("def") == len(named) else {""}
-
-
-def _declared(tokens: Sequence[Token]) -> set[str]:
+def _declared(mask: str) -> set[str]:
     """The words before brackets that are within no other brackets: a function's name is among them."""
-    outer = _outside_brackets(tokens)
-    return {before.text for before, token in pairwise(outer) if token.is_sign("(") and before.kind is Kind.WORD}
+    return set(re.findall(rf"({WORD})\s*\(", _outside_brackets(mask)))
 
 
-def _outside_brackets(tokens: Sequence[Token]) -> list[Token]:
-    """Tokens outside of all brackets and of a template's parameters; of brackets the first sign is kept."""
-    found, depth, angles = [], 0, 0
-    for before, token in pairwise([None, *tokens]):
-        assert token is not None
-        if token.is_sign("<") and (angles or (before is not None and before.is_word("template"))):
+def _outside_brackets(mask: str) -> str:
+    """What is outside of all brackets and of a template's parameters; of brackets the first sign is kept."""
+    found, depth, angles, sign = "", 0, 0, re.compile(r"\btemplate\s*(<)|->|>>>|.", re.DOTALL)
+    for part in sign.finditer(mask):
+        if part[1] or (part[0] == "<" and angles):
             angles += 1
-        elif token.is_sign(">") and angles:
+        elif part[0] == ">" and angles:
             angles -= 1
         elif not angles and depth == 0:
-            found.append(token)
-        if token.kind is Kind.SIGN:
-            depth += (token.text in OPENING) - (token.text in CLOSING)
+            found += part[0]
+        depth += (part[0] in OPENING) - (part[0] in CLOSING)
     return found
 
 
-def _words(tokens: Sequence[Token]) -> set[str]:
-    return {token.text for token in tokens if token.kind is Kind.WORD}
+def _words(mask: str) -> set[str]:
+    return set(re.findall(WORD, mask))

@@ -1,13 +1,13 @@
 """Translating inline PTX into calls of the C++ functions of emulator/ptx.h, which do what the instructions do."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from musadata.verifier.backends.emulated.ptx.instructions import statement
 from musadata.verifier.backends.emulated.ptx.operands import SPECIAL, TYPES, Operand
+from musadata.verifier.compilation.code import Code
 from musadata.verifier.compilation.compile_errors import Unsupported
-from musadata.verifier.compilation.lexer import Kind, Token, closing_index, join, split_commas
+from musadata.verifier.compilation.lexer import Kind, split
 
 _CONSTRAINTS = {"h": "uint16_t", "r": "uint32_t", "l": "uint64_t", "f": "float", "d": "double"}
 _WHOLE_NUMBER = re.compile(r"-?(0[xX][0-9a-fA-F]+|\d+)[uU]?")
@@ -15,6 +15,8 @@ _DECIMAL = re.compile(r"-?\d+\.\d*([eE][+-]?\d+)?")
 _GUARD = re.compile(r"@(!?)\s*([\w$%]+)\s+")
 _REGISTERS = re.compile(r"\.reg\s+\.(\w+)\s+(.+)", re.DOTALL)
 _OFFSET = re.compile(r"(.+?)\s*\+\s*(-?\s*(?:0[xX][0-9a-fA-F]+|\d+))$")
+_LITERALS = re.compile(r'\s*(?:"_*"\s*)*')
+_CONSTRAINT = re.compile(r'"[=+&]*(\w?)')
 _RAW = re.compile(r'R"([^(]*)\((.*)\)\1"', re.DOTALL)
 
 
@@ -28,13 +30,13 @@ class _Scope:
     registers: dict[str, str] = field(default_factory=dict)
 
 
-def translate(tokens: Sequence[Token], line: int) -> str:
+def translate(statement: Code, line: int) -> str:
     """C++ for the inside of the brackets of an `asm` statement, without its semicolon.
 
     Raises:
         Unsupported: an instruction, or how one is written, is not known.
     """
-    template, scope = _parse(tokens, line)
+    template, scope = _parse(statement, line)
     texts = []
     for piece in template.split(";"):
         text = piece.strip()
@@ -46,35 +48,24 @@ def translate(tokens: Sequence[Token], line: int) -> str:
     return "do { " + " ".join(texts) + " } while (0)"
 
 
-def _parse(tokens: Sequence[Token], line: int) -> tuple[str, _Scope]:
-    sections: list[list[Token]] = [[]]
-    index = 0
-    while index < len(tokens):
-        token = tokens[index]
-        if token.kind is Kind.SIGN and token.text in "([{":
-            end = closing_index(tokens, index)
-            sections[-1].extend(tokens[index : end + 1])
-            index = end + 1
-            continue
-        if token.is_sign(":"):
-            sections.append([])
-        elif token.is_sign("::"):
-            sections.extend([[], []])
-        else:
-            sections[-1].append(token)
-        index += 1
-    if any(token.kind not in (Kind.STRING, Kind.SPACE) for token in sections[0]):
+def _parse(inside: Code, line: int) -> tuple[str, _Scope]:
+    sections, start = list[Code](), 0
+    while not sections or start <= len(inside.mask):
+        end = inside.outside(":", start)
+        sections.append(inside[start:end])
+        start = end + 1
+    if not _LITERALS.fullmatch(sections[0].mask):
         raise Unsupported(f"inline PTX that a macro puts together (line {line})")
     scope = _Scope(line, [], {})
-    for number, section in enumerate(sections[1:3]):
-        for part in split_commas(section):
-            _add_operand(part, number == 0, scope)
-    return _plain_text(sections[0]), scope
+    for section, is_output in zip(sections[1:3], (True, False), strict=False):
+        for part in section.split_commas():
+            _add_operand(part, is_output, scope)
+    return _plain_text(str(sections[0])), scope
 
 
-def _plain_text(literals: Sequence[Token]) -> str:
+def _plain_text(literals: str) -> str:
     template = ""
-    for token in literals:
+    for token in split(literals):
         raw = _RAW.fullmatch(token.text)
         if raw:
             template += raw[2]
@@ -85,17 +76,16 @@ def _plain_text(literals: Sequence[Token]) -> str:
     return template.replace("%%", "%")
 
 
-def _add_operand(tokens: Sequence[Token], is_output: bool, scope: _Scope) -> None:
+def _add_operand(part: Code, is_output: bool, scope: _Scope) -> None:
     """`[name] "=r"(lane)`: an output is the variable itself, an input the bits of its value."""
-    constraint = next((token.text for token in tokens if token.kind is Kind.STRING), "")
-    opening = next((index for index, token in enumerate(tokens) if token.is_sign("(")), None)
-    if opening is None:
+    constraint, opening = _CONSTRAINT.search(str(part)), part.mask.find("(")
+    if opening < 0:
         return
-    text = join(tokens[opening : closing_index(tokens, opening) + 1])
-    letter = constraint.strip('"').lstrip("=+&")[:1]
+    text = str(part[opening : part.closing(opening) + 1])
+    letter = constraint[1] if constraint else ""
     if not is_output and letter in _CONSTRAINTS:
         text = f"emulator::ptx::as<{_CONSTRAINTS[letter]}>({text})"
-    label = join(tokens[:opening]).strip()
+    label = str(part[:opening]).strip()
     if label.startswith("["):
         scope.named[label[1:].split("]")[0].strip()] = text
     scope.operands.append(text)

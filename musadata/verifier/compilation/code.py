@@ -1,0 +1,167 @@
+"""C++ and CUDA as text in which regular expressions see code alone, and which they can edit."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from musadata.verifier.compilation.lexer import CLOSING, OPENING, Unbalanced
+
+Edit = tuple[int, int, str]  # from, to, and what stands there now
+ALIGNMENT = ("alignas", "__align__", "__attribute__", "__builtin_align__")
+WORD = r"(?<![\w$])(?<!\d\.)[A-Za-z_$][\w$]*"  # and no number's suffix
+_HIDDEN = re.compile(
+    r"""
+    (?P<space>   \\\r?\n | //(?:\\\n|[^\n])* | /\*.*?(?:\*/|\Z) )
+  | (?<![\w$])(?:u8|[uUL])?R"(?P<fence>[^()\\\s]{0,16})\(.*?\)(?P=fence)"
+  | "(?:\\.|[^"\\\n])*"
+  | (?<![\w$])(?:u8|[uUL])?'(?:\\.|[^'\\\n])*'
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_BRACKET = re.compile(r"[()\[\]{}]")
+_DIRECTIVE = re.compile(r"#[^\n]*")
+_FIRST_FRAGMENT, _FRAGMENT = 0xF0000, re.compile("[\U000f0000-\U000ffffd]")
+_ANGLES = {"<": 1, ">": -1, "<<<": 3, ">>>": -3}
+_SIGN = re.compile(r"<<<|>>>|->|[()\[\]{}<>,]")
+_NAMESPACE = re.compile(r'(?:\bnamespace\b[\w\s:$]*|\bextern\s*"_*")\Z')
+_WINDOW = 200  # characters before a place in which names are
+
+
+def _hide(found: re.Match[str]) -> str:
+    return " " * len(found[0]) if found["space"] else '"' + "_" * (len(found[0]) - 2) + '"'
+
+
+class Code:
+    """A source, or a part of one.
+
+    Attributes:
+        text: the source. What an edit has put there is one character, so that no later edit looks into it.
+        mask: the same with spaces in place of comments, and underscores within strings. Its lines are logical ones.
+    """
+
+    def __init__(self, text: str, mask: str | None = None, fragments: Sequence[str] = ()):
+        self.text = text
+        self.mask = _HIDDEN.sub(_hide, text) if mask is None else mask
+        self._fragments = fragments
+
+    def __getitem__(self, part: slice) -> "Code":
+        return Code(self.text[part], self.mask[part], self._fragments)
+
+    def __str__(self) -> str:
+        """The text with what edits have put there."""
+        return _FRAGMENT.sub(self._fragment, self.text)
+
+    def _fragment(self, found: re.Match[str]) -> str:
+        number = ord(found[0]) - _FIRST_FRAGMENT
+        return self._fragments[number] if number < len(self._fragments) else found[0]
+
+    def edited(self, edits: Iterable[Edit]) -> "Code":
+        """With some places changed, none of which is in another one."""
+        texts, masks, fragments, done = [""], [""], [*self._fragments], 0
+        for start, end, new in sorted(edits):
+            mark = chr(_FIRST_FRAGMENT + len(fragments)) if new else ""
+            fragments += [new] if new else []
+            texts += [self.text[done:start], mark]
+            masks += [self.mask[done:start], mark]
+            done = end
+        return Code("".join([*texts, self.text[done:]]), "".join([*masks, self.mask[done:]]), fragments)
+
+    def line(self, place: int) -> int:
+        """The number of the line of a place."""
+        return str(self[:place]).count("\n") + 1
+
+    def lines(self, start: int, end: int) -> str:
+        """As many newlines as stand there."""
+        return "\n" * str(self[start:end]).count("\n")
+
+    def find(self, form: str, end: int | None = None) -> Iterator[re.Match[str]]:
+        """Where the code has a form."""
+        return re.compile(form).finditer(self.mask, 0, len(self.mask) if end is None else end)
+
+    def before(self, place: int, form: re.Pattern[str]) -> re.Match[str] | None:
+        """The code that has a form and ends, space aside, at a place."""
+        end = len(self.mask[: max(0, place)].rstrip())
+        return form.search(self.mask, max(0, end - _WINDOW), end)
+
+    def in_directive(self, place: int) -> bool:
+        """Whether it is within a `#define` or its like."""
+        return "#" in self.mask[self.mask.rfind("\n", 0, place) + 1 : place]
+
+    def without_directives(self) -> "Code":
+        """With spaces in place of directives."""
+        return Code(self.text, _DIRECTIVE.sub(lambda found: " " * len(found[0]), self.mask), self._fragments)
+
+    def closing(self, place: int) -> int:
+        """Where the bracket is closed that is opened here.
+
+        Raises:
+            Unbalanced: nowhere.
+        """
+        depth = 0
+        for found in _BRACKET.finditer(self.mask, place):
+            depth += 1 if found[0] in OPENING else -1
+            if depth == 0:
+                return found.start()
+        raise Unbalanced(f"bracket {self.mask[place]} on line {self.line(place)} is never closed")
+
+    def opening(self, place: int) -> int:
+        """Where the bracket is opened that is closed here.
+
+        Raises:
+            Unbalanced: nowhere.
+        """
+        depth = 0
+        for at in range(place, -1, -1):
+            depth += (self.mask[at] in CLOSING) - (self.mask[at] in OPENING)
+            if depth == 0:
+                return at
+        raise Unbalanced(f"bracket {self.mask[place]} on line {self.line(place)} was never opened")
+
+    def enclosing(self, place: int) -> int:
+        """Where the innermost parenthesis is opened that is open here; -1 for none."""
+        depth = 1
+        while depth and (place := max(self.mask.rfind("(", 0, place), self.mask.rfind(")", 0, place))) >= 0:
+            depth += 1 if self.mask[place] == ")" else -1
+        return place
+
+    def scoped(self, form: str) -> Iterator[tuple[re.Match[str], bool]]:
+        """Where the code has a form, and whether all braces that are open there are namespaces'."""
+        scopes: list[bool] = []
+        for found in self.find(rf"[{{}}]|{form}"):
+            if found[0] == "{":
+                scopes.append(self.before(found.start(), _NAMESPACE) is not None)
+            elif found[0] == "}":
+                del scopes[-1:]
+            else:
+                yield found, all(scopes)
+
+    def without_alignment(self) -> "Code":
+        """Without `alignas(...)` and its relatives."""
+        found = self.find(rf"\b(?:{'|'.join(ALIGNMENT)})\s*\(")
+        return self.edited((one.start(), self.closing(one.end() - 1) + 1, "") for one in found)
+
+    def outside(self, form: str, start: int = 0) -> int:
+        """Where a form, such as `;`, first stands outside of brackets; the end if nowhere.
+
+        Raises:
+            Unbalanced: a bracket before it is never closed.
+        """
+        signs = re.compile(rf"(?P<sign>{form})|[(\[{{]")
+        while found := signs.search(self.mask, start):
+            if found["sign"]:
+                return found.start()
+            start = self.closing(found.start()) + 1
+        return len(self.mask)
+
+    def outside_angles(self, sign: str) -> Iterator[int]:
+        """Where a sign stands outside of all brackets, angle brackets included."""
+        depth = angle = 0
+        for found in _SIGN.finditer(self.mask):
+            if found[0] == sign and depth == 0 and angle <= 0:
+                yield found.start()
+            depth += (found[0] in OPENING) - (found[0] in CLOSING)
+            angle += _ANGLES.get(found[0], 0) if depth == 0 else 0
+
+    def split_commas(self) -> "list[Code]":
+        """At the commas outside of all brackets, angle brackets included."""
+        commas = [*self.outside_angles(",")]
+        return [self[start:end] for start, end in zip([0, *(at + 1 for at in commas)], [*commas, None], strict=True)]
