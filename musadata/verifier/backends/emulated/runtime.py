@@ -8,6 +8,8 @@ from musadata.verifier.backends.emulated.emulated_toolchain import Libraries
 from musadata.verifier.backends.emulated.lines import find_line
 from musadata.verifier.backends.emulated.streams import Order
 
+_ORDERS = ("forward", "reverse", "random")
+CHECKS = ("off", "brief", "full")
 _ERRORS = {
     700: "an illegal memory access was encountered",
     716: "misaligned address",
@@ -38,9 +40,36 @@ class Runtime:
         self._libraries = libraries
         self._counter: ctypes.CDLL | None = None
         self.order = Order(self._runtime)
+        # One call of a forward, whose inputs are queued on PyTorch's current stream. Its end reports work that this
+        # stream does not wait for.
+        self.begin_call, self.end_call = self.order.begin_call, self.order.end_call
 
-    def configure(self, order: int, seed: int, poison: int, kernels: int, check: int, settled: bool) -> None:
-        self._runtime.musadata_configure(order, seed & (1 << 64) - 1, poison, kernels, check, int(settled))
+    def configure(
+        self,
+        *,
+        order: str = "forward",
+        seed: int = 0,
+        poison: int = 0xFF,
+        null_kernels: bool = False,
+        check: str = "off",
+        settled: bool = False,
+        sampled: bool = False,
+    ) -> None:
+        """How kernels run from now on; also forgets sticky errors.
+
+        Args:
+            order: in which order the threads of a block, and the blocks, run: forward, reverse or random.
+            seed: of the random order.
+            poison: byte that fresh memory is filled with; -1 leaves it as the system gives it.
+            null_kernels: kernels do nothing, but are checked and recorded.
+            check: brief looks at the first accesses of each launch, and reports races that change a value and accesses
+                out of bounds; full looks at all accesses, and reports everything that looks like a mistake.
+            sampled: only the first, the middle and the last block along each axis of a grid run.
+            settled: the program has been called like this before: report static variables that its host code changes.
+        """
+        kernels, seed = 2 if sampled else int(null_kernels), seed & (1 << 64) - 1
+        self._runtime.musadata_configure(_ORDERS.index(order), seed, poison, kernels, CHECKS.index(check), int(settled))
+        self.reset_errors()
 
     def load_counter(self) -> None:
         """Have accesses counted instead of checked in this process, by all candidates that it loads from now on."""
@@ -49,11 +78,14 @@ class Runtime:
         self._counter.musadata_count.argtypes = [ctypes.c_uint64, ctypes.c_char_p]
 
     def count_accesses(self, most: int, windows: Mapping[str, int]) -> None:
+        """Count what kernels do from now on, as far as `most` accesses of threads. `windows`: by a kernel's name, the
+        bytes of its widest vector type, whose components are one access."""
         assert self._counter is not None
         lines = "".join(f"{kernel}\t{size}\n" for kernel, size in windows.items())
         self._counter.musadata_count(most, lines.encode())
 
     def take_counts(self) -> str:
+        """What was counted, a launch after the other; see `protocol.access_counts`."""
         assert self._counter is not None
         counts: bytes = self._counter.musadata_take_counts()
         return counts.decode("utf-8", "replace")
