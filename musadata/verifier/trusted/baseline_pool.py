@@ -6,7 +6,7 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 
 from musadata.config import VerifierConfig
@@ -61,8 +61,9 @@ class _Eager:
             self._queue.popleft()
             self._changed.notify_all()
 
-    def take(self, reference: str, need: int) -> tuple[Baseline, Callable[[], None]]:
-        """One that is free, and what gives it back; the one that has served this reference last, if it is. `need`:
+    @contextmanager
+    def taken(self, reference: str, need: int) -> Iterator[Baseline]:
+        """One that is free, until the block is left; the one that has served this reference last, if it is. `need`:
         bytes; with all that there are, the others free what they keep."""
         need = min(need, self._memory)
         with self._turn(need):
@@ -75,7 +76,13 @@ class _Eager:
             self._needs[found] = need
             for other in self._free if need == self._memory else ():
                 other.release(keep=False)
-        return found, partial(self._give_back, found)
+        try:
+            yield found
+        finally:
+            with self._changed:
+                del self._needs[found]
+                self._free.append(found)
+                self._changed.notify_all()
 
     @property
     def _used(self) -> int:
@@ -85,12 +92,6 @@ class _Eager:
         """Say that a baseline which has been taken needs so many bytes more, without waiting for them."""
         with self._changed:
             self._needs[baseline] = min(self._needs[baseline] + need, self._memory)
-
-    def _give_back(self, baseline: Baseline) -> None:
-        with self._changed:
-            del self._needs[baseline]
-            self._free.append(baseline)
-            self._changed.notify_all()
 
     def close(self) -> None:
         """End all processes."""
@@ -127,16 +128,13 @@ class BaselinePool:
         request = PrepareReference(
             reference, seed, expectation.init_arguments, timed[0].literals, expectation.state, inputs
         )
-        eager, close = self._eager.take(reference, 0)
-        try:
+        with ExitStack() as stack:
+            eager = stack.enter_context(self._eager.taken(reference, 0))
             lock.take_alone()
             prepared = _prepared(eager, request)
             compiled = self._time_compiled(request) if self._config.torch_compile else None
-        except BaseException:
-            close()
-            raise
-        schedule = time_candidate(self._policy, prepared, compiled, ProofChecks(expectation))
-        return Driver(schedule, close=close)
+            schedule = time_candidate(self._policy, prepared, compiled, ProofChecks(expectation))
+            return Driver(schedule, close=stack.pop_all().close)
 
     def start_measure(
         self, measure: MeasureSet, exercise: Exercise, seed: int, expectation: Expectation, lock: DeviceLock
@@ -149,69 +147,49 @@ class BaselinePool:
         """
         tensors = [messages.TensorFacts(one.name, one.dtype, one.shape) for one in measure.specs if one.dtype]
         need = sys.maxsize if exercise.alone else _LEAST_NEED + _COPIES * stream_of(tensors).length
-        eager, give_back = self._eager.take(measure.reference, need)
-        if exercise.alone:
-            exercise.alone()
-
-        def close() -> None:
-            try:
-                eager.release()
-            finally:
-                give_back()
-
-        try:
+        with ExitStack() as stack:
+            eager = stack.enter_context(self._eager.taken(measure.reference, need))
+            if exercise.alone:
+                exercise.alone()
+            stack.callback(eager.release)
             lock.share()
-            return self._start_measure(measure, exercise, seed, expectation, lock, (eager, close))
-        except BaseException:
-            close()
-            raise
-
-    def _start_measure(
-        self,
-        measure: MeasureSet,
-        exercise: Exercise,
-        seed: int,
-        expectation: Expectation,
-        lock: DeviceLock,
-        taken: tuple[Baseline, Callable[[], None]],
-    ) -> Driver:
-        eager, close = taken
-        is_same = bool(expectation.sets) and measure.reference == exercise.reference
-        state = expectation.state if is_same else b""
-        own = exercise.as_constructed
-        request = measures.PrepareMeasure(measure.reference, seed, measure.specs, state, as_constructed=own)
-        derive = partial(derive_seed, self._config, exercise.task_id, "measure")
-        ready = eager.prepare_measure(request)
-        self._eager.grow(eager, _COPIES * stream_of(ready.state).length)
-        lock.give_way()
-        eager_ms = eager.measure(1).times[0]
-        lock.give_way()
-        window = eager.ask(measures.OpenWindow(self._window_kind, _WINDOW_BYTES), measures.WindowOpened)
-        compiled = None
-        if self._config.torch_compile:
-            lock.take_alone()
-            compiled = self._time_compiled(request)
-            lock.share()
-        if window.kind == "host":  # the device's cannot be shared
-            self._window_kind = window.kind
-        seeds = derive("proof"), derive("again")
-        has_own_state = not is_same and not own
-        checks = MeasureChecks(eager, ready, has_own_state, window.bytes, *seeds, not expectation.sets)
-        checks.as_constructed = own
-        checks.use_host, checks.device = partial(self._use_host, window.kind), lock
-        plan = measures.MeasurePlan(
-            specs=measure.specs,
-            seed=seed,
-            init=None if is_same else messages.Literal(ready.init),
-            parameters=() if own else ready.parameters,
-            state=ready.state if has_own_state else (),
-            window=window.file,
-            window_bytes=window.bytes,
-            window_kind=window.kind,
-            flush_bytes=self._flush_bytes,
-        )
-        schedule = time_candidate(self._policy, eager, compiled, checks)
-        return Driver(schedule, plan, partial(allow, eager_ms, seeds[0]), close, partial(blame_slow, eager_ms))
+            is_same = bool(expectation.sets) and measure.reference == exercise.reference
+            state = expectation.state if is_same else b""
+            own = exercise.as_constructed
+            request = measures.PrepareMeasure(measure.reference, seed, measure.specs, state, as_constructed=own)
+            derive = partial(derive_seed, self._config, exercise.task_id, "measure")
+            ready = eager.prepare_measure(request)
+            self._eager.grow(eager, _COPIES * stream_of(ready.state).length)
+            lock.give_way()
+            eager_ms = eager.measure(1).times[0]
+            lock.give_way()
+            window = eager.ask(measures.OpenWindow(self._window_kind, _WINDOW_BYTES), measures.WindowOpened)
+            compiled = None
+            if self._config.torch_compile:
+                lock.take_alone()
+                compiled = self._time_compiled(request)
+                lock.share()
+            if window.kind == "host":  # the device's cannot be shared
+                self._window_kind = window.kind
+            seeds = derive("proof"), derive("again")
+            has_own_state = not is_same and not own
+            checks = MeasureChecks(eager, ready, has_own_state, window.bytes, *seeds, not expectation.sets)
+            checks.as_constructed = own
+            checks.use_host, checks.device = partial(self._use_host, window.kind), lock
+            plan = measures.MeasurePlan(
+                specs=measure.specs,
+                seed=seed,
+                init=None if is_same else messages.Literal(ready.init),
+                parameters=() if own else ready.parameters,
+                state=ready.state if has_own_state else (),
+                window=window.file,
+                window_bytes=window.bytes,
+                window_kind=window.kind,
+                flush_bytes=self._flush_bytes,
+            )
+            schedule = time_candidate(self._policy, eager, compiled, checks)
+            close = stack.pop_all().close
+            return Driver(schedule, plan, partial(allow, eager_ms, seeds[0]), close, partial(blame_slow, eager_ms))
 
     def _use_host(self, kind: str) -> bool:
         self._window_kind = "host"

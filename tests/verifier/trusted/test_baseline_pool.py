@@ -1,6 +1,7 @@
 """Which of the processes for references a candidate gets."""
 
 import threading
+from contextlib import ExitStack
 
 from musadata.verifier.trusted import baseline_pool
 
@@ -19,9 +20,15 @@ class Process:
         self.events.append("close")
 
 
+def take_from(eager, reference, need):
+    """A process, and what gives it back."""
+    stack = ExitStack()
+    return stack.enter_context(eager.taken(reference, need)), stack.close
+
+
 def test_a_reference_is_served_by_the_process_that_served_it_last():
     eager = baseline_pool._Eager(Process, 100)
-    (first, give_first), (second, give_second) = eager.take("a", 10), eager.take("b", 10)
+    (first, give_first), (second, give_second) = take_from(eager, "a", 10), take_from(eager, "b", 10)
     assert first is not second
     assert (first.events, second.events) == (["launch"], [])  # the others start when they are needed,
     assert eager._free[-1].events == ["launch"]  # but one ahead where several are
@@ -29,16 +36,16 @@ def test_a_reference_is_served_by_the_process_that_served_it_last():
     first.reference, second.reference = "a", "b"
     give_second()
     give_first()
-    assert eager.take("b", 10)[0] is second
+    assert take_from(eager, "b", 10)[0] is second
 
 
 def test_whoever_needs_all_memory_waits_for_the_others_and_is_not_overtaken():
     eager = baseline_pool._Eager(Process, 100)
-    held = [eager.take("a", 5) for _ in range(baseline_pool._AT_ONCE - 1)]
+    held = [take_from(eager, "a", 5) for _ in range(baseline_pool._AT_ONCE - 1)]
     order = []
 
     def take(name, need):
-        _, give_back = eager.take(name, need)
+        _, give_back = take_from(eager, name, need)
         order.append((name, eager._used))
         give_back()
 
@@ -60,12 +67,12 @@ def test_whoever_needs_all_memory_waits_for_the_others_and_is_not_overtaken():
 
 def test_memory_that_turns_out_to_be_needed_is_kept_from_those_that_come_later():
     eager = baseline_pool._Eager(Process, 100)
-    baseline, give_back = eager.take("a", 10)
+    baseline, give_back = take_from(eager, "a", 10)
     eager.grow(baseline, 70)
     taken = threading.Event()
 
     def take():
-        eager.take("b", 30)
+        take_from(eager, "b", 30)
         taken.set()
 
     threading.Thread(target=take, daemon=True).start()
