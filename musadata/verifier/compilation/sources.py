@@ -74,22 +74,16 @@ def from_load_inline(
     """
     if more:
         raise TypeError("load_inline: give the arguments after extra_cuda_cflags by name")
-    pairs: tuple[tuple[str, str], ...] | None
-    if functions is None:
-        pairs = None
-    elif isinstance(functions, str):
-        pairs = ((functions, functions),)
-    elif isinstance(functions, Mapping):
-        pairs = tuple((str(key), str(doc)) for key, doc in functions.items())
-    elif isinstance(functions, (list, tuple)):
-        pairs = tuple((str(key), str(key)) for key in functions)
-    else:
+    named = {functions: functions} if isinstance(functions, str) else functions
+    if isinstance(named, (list, tuple)):
+        named = {key: key for key in named}
+    if not isinstance(named, Mapping | None):
         raise ValueError(f"Expected 'functions' to be a list or dict, but was {type(functions)}")
     return CandidateSources(
         name=str(name),
         cpp=_texts(cpp_sources),
         cuda=_texts(cuda_sources),
-        functions=pairs,
+        functions=None if named is None else tuple((str(key), str(doc)) for key, doc in named.items()),
         defines=_defines(extra_cflags) + _defines(extra_cuda_cflags),
         is_python_module=bool(is_python_module),
     )
@@ -114,22 +108,24 @@ def from_load(
         raise TypeError("load: give the arguments after extra_cuda_cflags by name")
     paths = [Path(path) for path in ([sources] if isinstance(sources, str) else sources)]
     headers = {
-        header.name: header.read_text(encoding="utf-8", errors="replace")
+        header.name: _read(header)
         for folder in sorted({path.parent for path in paths})
         for header in sorted(folder.iterdir())
         if header.suffix in (".h", ".hpp", ".cuh") and header.is_file()
     }
-    texts = [(path.suffix, path.read_text(encoding="utf-8", errors="replace")) for path in paths]
     return CandidateSources(
         name=str(name),
-        cpp=tuple(text for suffix, text in texts if suffix != ".cu"),
-        cuda=tuple(text for suffix, text in texts if suffix == ".cu"),
-        functions=None,
+        cpp=tuple(_read(path) for path in paths if path.suffix != ".cu"),
+        cuda=tuple(_read(path) for path in paths if path.suffix == ".cu"),
         defines=_defines(extra_cflags) + _defines(extra_cuda_cflags),
         is_python_module=bool(is_python_module),
         headers=tuple(sorted(headers.items())),
         separate=True,
     )
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def _texts(sources: str | Sequence[str] | None) -> tuple[str, ...]:

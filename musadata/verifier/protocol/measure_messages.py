@@ -4,8 +4,16 @@ from dataclasses import dataclass
 
 from musadata.records import InputSpec
 from musadata.sandbox import Descriptor
-from musadata.verifier.protocol.messages import Json, Literal, TensorFacts
+from musadata.verifier.protocol.messages import Json, Literal, Signal, TensorFacts
 from musadata.verifier.protocol.variants import PLAIN
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A command about the chunk of a stream from byte `start` on; see `sandboxed.window`."""
+
+    start: int
+
 
 # To a candidate's process.
 
@@ -33,11 +41,8 @@ class MeasurePlan:
     flush_bytes: int
 
 
-@dataclass(frozen=True)
-class TakeState:
-    """Copy a chunk of the state, from byte `start` on, out of the window; answered by `ModelReady`."""
-
-    start: int
+class TakeState(Chunk):
+    """Copy a chunk of the state out of the window; answered by `ModelReady`."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +54,8 @@ class MakeOutput:
     null_kernels: bool = False
 
 
-@dataclass(frozen=True)
-class SendChunk:
-    """Copy a chunk of the last output, from byte `start` on, into the window; answered by `Prepared`."""
-
-    start: int
+class SendChunk(Chunk):
+    """Copy a chunk of the last output into the window; answered by `Prepared`."""
 
 
 # Between the trusted side and the process that times references.
@@ -128,18 +130,12 @@ class WindowOpened:
     file: Descriptor
 
 
-@dataclass(frozen=True)
-class FillWindow:
-    """Copy a chunk of the state, from byte `start` on, into the window; answered by `Prepared`."""
-
-    start: int
+class FillWindow(Chunk):
+    """Copy a chunk of the state into the window; answered by `Prepared`."""
 
 
-@dataclass(frozen=True)
-class CompareChunk:
-    """Compare the chunk of the output, from byte `start` on, that lies in the window; answered by `ChunkCompared`."""
-
-    start: int
+class CompareChunk(Chunk):
+    """Compare the chunk of the output that lies in the window; answered by `ChunkCompared`."""
 
 
 @dataclass(frozen=True)
@@ -160,13 +156,11 @@ class ChunkCompared:
     reference_error: float = 0.0
 
 
-@dataclass(frozen=True)
-class MeasureConditions:
+class MeasureConditions(Signal):
     """Find out how far rounding of the inputs moves the results; answered by `Prepared`."""
 
 
-@dataclass(frozen=True)
-class ForgetExpected:
+class ForgetExpected(Signal):
     """Free what comparing needs; answered by `Prepared`."""
 
 

@@ -16,6 +16,7 @@ from musadata.verifier.protocol.messages import QUESTIONS, REPLIES, Blobs, Candi
 
 _TAG = "message"
 _MOST_ITEMS = 4096  # of a list of claims
+_MOST_CHARACTERS = 300
 Message = TypeVar("Message")
 _Convert = Callable[[Any], Any]
 
@@ -70,6 +71,11 @@ def serve_candidate(answer: Callable[[object], object]) -> Callable[[object], di
     """For a sandbox's `serve=`: `answer` gets the questions and replies of a candidate's process, None for what is
     neither."""
     return lambda said: encode(answer(decode(said, *QUESTIONS, *REPLIES)))
+
+
+def clean_text(text: object) -> str:
+    """What a sandboxed process says to people: valid Unicode, not too long."""
+    return str(text)[:_MOST_CHARACTERS].encode("utf-8", "replace").decode()
 
 
 _hints: Callable[[type], Mapping[str, Any]] = cache(typing.get_type_hints)

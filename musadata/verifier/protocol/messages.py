@@ -17,6 +17,18 @@ Json = Any  # coded by one sandboxed process for another, or the nesting of a re
 Blobs = dict[str, bytes]  # travel as they are: packed tensors, files
 
 
+@dataclass(frozen=True)
+class Signal:
+    """A message that holds nothing."""
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """A command to call the model so many times in a row."""
+
+    count: int
+
+
 # Either process may send these.
 
 
@@ -53,33 +65,26 @@ class TensorFacts:
     shape: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Prepared:
+class Prepared(Signal):
     """It is done."""
 
 
-@dataclass(frozen=True)
-class MeasureTurn:
+class MeasureTurn(Repeat):
     """Time so many calls in a row; answered by `TurnTimes`."""
 
-    count: int
 
-
-@dataclass(frozen=True)
-class Stop:
+class Stop(Signal):
     """Nothing more is wanted."""
 
 
 # From a candidate's process, in the order in which an honest one sends them.
 
 
-@dataclass(frozen=True)
-class RequestContext:
+class RequestContext(Signal):
     """Waits until few others are making a context on the device."""
 
 
-@dataclass(frozen=True)
-class ContextMade:
+class ContextMade(Signal):
     """Its context is there."""
 
 
@@ -90,13 +95,11 @@ class CompileRequest:
     sources: CandidateSources
 
 
-@dataclass(frozen=True)
-class RequestPlan:
+class RequestPlan(Signal):
     """The candidate is imported; answered by `Plan`."""
 
 
-@dataclass(frozen=True)
-class RequestDevice:
+class RequestDevice(Signal):
     """Waits until no other candidate is being timed."""
 
 
@@ -179,8 +182,7 @@ class JudgeRequest:
     outputs: Blobs  # by the name of the call; "faults": what crashes of host code left
 
 
-@dataclass(frozen=True)
-class TimingReady:
+class TimingReady(Signal):
     """Waits for the first command."""
 
 
@@ -231,8 +233,7 @@ REPLIES = (TurnTimes, CheckedOutput, DeviceTimes, Failure, OutputMade, ModelRead
 # To a candidate's process.
 
 
-@dataclass(frozen=True)
-class Proceed:
+class Proceed(Signal):
     """Go on."""
 
 
@@ -335,11 +336,8 @@ class CheckOutput:
     position: int
 
 
-@dataclass(frozen=True)
-class MeasureShare:
+class MeasureShare(Repeat):
     """How much of the device's time is not that of own kernels, from so many calls; answered by `DeviceTimes`."""
-
-    count: int
 
 
 # Between the trusted side and the process that times references.
@@ -366,8 +364,7 @@ class PrepareReference:
     flush_bytes: int = 0
 
 
-@dataclass(frozen=True)
-class MeasureTraffic:
+class MeasureTraffic(Signal):
     """Answered by `Traffic`."""
 
 

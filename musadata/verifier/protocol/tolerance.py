@@ -57,9 +57,9 @@ def measure_tolerance(
     """`oracle` and `shaken` are float64; `shaken` is the oracle of inputs moved by an ulp, `other` of other inputs."""
     import torch
 
-    if not reference.dtype.is_floating_point and not reference.dtype.is_complex:
-        return Tolerance(0.0, 0.0, _differs(oracle, other, 0.0, 0.0) and bool((oracle != 0).any()))
     kind, unit = _kind_and_unit(reference)
+    if not kind:
+        return Tolerance(0.0, 0.0, _differs(oracle, other, 0.0, 0.0) and bool((oracle != 0).any()))
     finite = torch.isfinite(oracle) & torch.isfinite(reference)
     if not bool(finite.any()):
         return Tolerance(0.0, 0.0, False)
@@ -85,9 +85,9 @@ def measure_wide_tolerance(
     typical error from a sample. `shaken` is as for `measure_tolerance`."""
     import torch
 
-    if not reference.dtype.is_floating_point and not reference.dtype.is_complex:
-        return Tolerance(0.0, 0.0, True)
     kind, unit = _kind_and_unit(reference)
+    if not kind:
+        return Tolerance(0.0, 0.0, True)
     step = max(1, oracle.numel() // _SAMPLE) | 1  # odd, so that it does not stay in a few columns
     sample, own = oracle.flatten()[::step], reference.flatten()[::step]
     finite = torch.isfinite(sample) & torch.isfinite(own)
@@ -106,9 +106,9 @@ def least_wide_tolerance(reference: "torch.Tensor") -> Tolerance:
     """What `measure_wide_tolerance` allows at the least, whatever the oracle: known from the reference alone."""
     import torch
 
-    if not reference.dtype.is_floating_point and not reference.dtype.is_complex:
-        return Tolerance(0.0, 0.0, True)
     kind, unit = _kind_and_unit(reference)
+    if not kind:
+        return Tolerance(0.0, 0.0, True)
     values = reference.flatten()
     share = float(torch.isfinite(values).double().mean()) if len(values) else 0.0  # the oracle has at least these
     slack = _SCALE_ULPS[kind] * unit * _root_mean_square(values) * share**0.5
@@ -116,9 +116,11 @@ def least_wide_tolerance(reference: "torch.Tensor") -> Tolerance:
 
 
 def _kind_and_unit(reference: "torch.Tensor") -> tuple[str, float]:
-    """The name of the dtype of a tensor's real parts, and half of its rounding error at 1."""
+    """The name of the dtype of a tensor's real parts, and half of its rounding error at 1; "" of integers."""
     import torch
 
+    if not reference.dtype.is_floating_point and not reference.dtype.is_complex:
+        return "", 0.0
     kind = {torch.complex64: "float32", torch.complex128: "float64"}.get(reference.dtype)
     kind = kind or str(reference.dtype).removeprefix("torch.")
     return kind, torch.finfo(getattr(torch, kind)).eps / 2

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 IMPORT = "import"  # stands for a test function where test or program cannot be imported
+CRASH = "crash"  # and where the program's process ends
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,12 @@ import torch
 
 from musadata.records import InputSpec
 from musadata.rows import restore
-from musadata.sandbox.child import describe_error
 from musadata.tasks.reference_loading import load_reference
 from musadata.tracing.inputs import draw
-from musadata.verifier.sandboxed.execute import compile_outside, load_candidate
+from musadata.verifier.sandboxed.execute import compile_outside, load_candidate, say_error
 from musadata.verifier.sandboxed.model_state import construct_seeded
 
 _SEED = 0
-_MOST_CHARACTERS = 300
 _MOST_TEXT = 4 << 20
 
 
@@ -53,8 +51,7 @@ def count_accesses(
             model(*values)
         backend.end_call()
     except BaseException as error:
-        facts = describe_error(error)
-        return {"why": f"{facts['error_type']}: {' '.join(facts['message'].split())}"[:_MOST_CHARACTERS]}
+        return {"why": say_error(error)}
     return {"counts": backend.take_counts()[:_MOST_TEXT]}
 
 

@@ -23,6 +23,7 @@ from musadata.tasks.normal_values import moments
 from musadata.tracing.inputs import keep_structure, parse_literal
 from musadata.verifier.compilation.build_cache import build_once, cache_folder, hash_of
 from musadata.verifier.protocol.variants import PLAIN
+from musadata.verifier.sandboxed.cuda_driver import check
 from musadata.verifier.sandboxed.draws import apply_variant
 
 _SOURCE, _CUBIN = Path(__file__).with_name("philox.cu"), "philox.cubin"
@@ -313,19 +314,12 @@ def _machine_code(architecture: str) -> bytes:
 def _compile_kernel(architecture: str) -> bytes:
     from cuda.bindings import nvrtc
 
-    program = _check(nvrtc.nvrtcCreateProgram(_SOURCE.read_bytes(), b"philox.cu", 0, [], []))
+    program = check(nvrtc.nvrtcCreateProgram(_SOURCE.read_bytes(), b"philox.cu", 0, [], []))
     options = [f"--gpu-architecture=sm_{architecture}".encode()]
-    _check(nvrtc.nvrtcCompileProgram(program, len(options), options))
-    image = b"\0" * _check(nvrtc.nvrtcGetCUBINSize(program))
-    _check(nvrtc.nvrtcGetCUBIN(program, image))
+    check(nvrtc.nvrtcCompileProgram(program, len(options), options))
+    image = b"\0" * check(nvrtc.nvrtcGetCUBINSize(program))
+    check(nvrtc.nvrtcGetCUBIN(program, image))
     return image
-
-
-def _check(result: Any) -> Any:
-    error, *values = result
-    if int(error):
-        raise RuntimeError(str(error))
-    return values[0] if values else None
 
 
 def _load_kernel() -> _Draw:
@@ -334,8 +328,8 @@ def _load_kernel() -> _Draw:
     from cuda.bindings import driver
 
     architecture = "".join(map(str, torch.cuda.get_device_capability()))
-    module = _check(driver.cuModuleLoadData(_machine_code(architecture)))
-    function = _check(driver.cuModuleGetFunction(module, b"draw"))
+    module = check(driver.cuModuleLoadData(_machine_code(architecture)))
+    function = check(driver.cuModuleGetFunction(module, b"draw"))
     numbers = (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_int)
     types = (ctypes.c_void_p, *numbers, ctypes.c_float, ctypes.c_float, ctypes.c_float, ctypes.c_int)
 
@@ -350,6 +344,6 @@ def _load_kernel() -> _Draw:
         values = (out.data_ptr(), out.numel(), block, *keys, kind, *limits, rounds)
         grid = max(1, min(_GRID, -(-out.numel() // _BLOCK)))
         stream = torch.cuda.current_stream().cuda_stream
-        _check(driver.cuLaunchKernel(function, grid, 1, 1, _BLOCK, 1, 1, 0, stream, (values, types), 0))
+        check(driver.cuLaunchKernel(function, grid, 1, 1, _BLOCK, 1, 1, 0, stream, (values, types), 0))
 
     return draw

@@ -3,6 +3,7 @@ their state, and free memory."""
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -10,6 +11,7 @@ from musadata.records import InputSpec
 from musadata.sandbox.child import describe_error
 from musadata.tasks.reference_loading import set_seed
 from musadata.verifier.protocol import messages
+from musadata.verifier.protocol.tensors import DTYPES
 from musadata.verifier.sandboxed.device_inputs import draw_on
 from musadata.verifier.sandboxed.model_state import tensors_of, unfilled_memory_known
 from musadata.verifier.sandboxed.window import bytes_of
@@ -68,6 +70,15 @@ def _digest(tensor: torch.Tensor) -> torch.Tensor:
         part = raw[start : start + _PART].long()
         total += (part * (torch.arange(start, start + len(part), device=raw.device) * 0x9E3779B97F4A7C1 | 1)).sum()
     return total
+
+
+def find_problem(leaf: Any, device: str) -> str:
+    """What is wrong with an output as an object, whatever its values; "" for nothing."""
+    if type(leaf) not in (torch.Tensor, torch.nn.Parameter):
+        return f"a {type(leaf).__name__}, not a plain tensor"
+    if leaf.layout != torch.strided or str(leaf.dtype).removeprefix("torch.") not in DTYPES:
+        return "not a dense tensor"
+    return "" if leaf.device.type == device else f"on {leaf.device.type}, not on the device of the inputs"
 
 
 def free_memory(device: str, kept_share: float = 0.0) -> None:

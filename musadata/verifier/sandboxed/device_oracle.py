@@ -32,7 +32,7 @@ from musadata.verifier.sandboxed import plain_values
 from musadata.verifier.sandboxed.conditioning import measure_conditioning
 from musadata.verifier.sandboxed.device_inputs import ROUNDS, draw_on, redraw
 from musadata.verifier.sandboxed.device_models import KEPT_SHARE, construct_on, digest_state, free_memory, lacks_memory
-from musadata.verifier.sandboxed.double_precision import call_in_double, find_tables
+from musadata.verifier.sandboxed.double_precision import call_in_double, find_tables, widest
 from musadata.verifier.sandboxed.model_state import randomise, tensors_of
 from musadata.verifier.sandboxed.rounding_noise import UNIT, typical_units
 from musadata.verifier.sandboxed.window import Window, open_window, put_chunk, size_of
@@ -142,7 +142,7 @@ class DeviceOracle:
             found = self._run_parts(values, failure)
         if len(found) != len(self._leaves) or any(a.shape != b.shape for a, b in zip(found, self._leaves, strict=True)):
             found = self._leaves
-        return [leaf.detach().to(_widest(leaf)).contiguous() for leaf in found]
+        return [leaf.detach().to(widest(leaf)).contiguous() for leaf in found]
 
     def _run_double(self, values: list[Any]) -> list[torch.Tensor]:
         return flatten(call_in_double(self.model, values, self._tables))[1]
@@ -155,7 +155,7 @@ class DeviceOracle:
         rows = batches.pop()
         if batches or rows < _PARTS:
             raise failure
-        found = [torch.empty(leaf.shape, dtype=_widest(leaf), device=leaf.device) for leaf in self._leaves]
+        found = [torch.empty(leaf.shape, dtype=widest(leaf), device=leaf.device) for leaf in self._leaves]
         step = -(-rows // _PARTS)
         for start in range(0, rows, step):
             part = [value[start : start + step] if isinstance(value, torch.Tensor) else value for value in values]
@@ -380,12 +380,6 @@ def _own(leaf: torch.Tensor, memory: set[int]) -> torch.Tensor:
     """The result, dense, in memory that is no input's."""
     dense = leaf.resolve_conj().resolve_neg().contiguous()
     return dense.clone() if dense.untyped_storage().data_ptr() in memory else dense
-
-
-def _widest(leaf: torch.Tensor) -> torch.dtype:
-    if leaf.is_complex():
-        return torch.complex128
-    return torch.float64 if leaf.is_floating_point() else torch.int64
 
 
 def _add(found: measures.ChunkCompared, more: measures.ChunkCompared) -> measures.ChunkCompared:

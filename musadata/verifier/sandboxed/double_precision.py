@@ -16,6 +16,13 @@ _REINTERPRET = (torch.Tensor.view,)
 _NEAR = 0.05  # on average: a table that is the same but for rounding, which is large for a cosine of large angles
 
 
+def widest(leaf: torch.Tensor) -> torch.dtype:
+    """The dtype of an oracle of these results."""
+    if leaf.is_complex():
+        return torch.complex128
+    return torch.float64 if leaf.is_floating_point() else torch.int64
+
+
 @contextmanager
 def double_precision() -> Iterator[None]:
     """What a program would make in single precision is made in double: tables in `forward`, and `x.float()` as well.

@@ -27,8 +27,14 @@ from musadata.verifier.protocol import measure_messages as measures
 from musadata.verifier.protocol import messages
 from musadata.verifier.protocol.message_encoding import ask_for, encode
 from musadata.verifier.protocol.pytree import BadStructure, flatten
-from musadata.verifier.protocol.tensors import DTYPES, pack, unpack_torch
-from musadata.verifier.sandboxed.device_models import describe_failure, free_memory, lacks_memory, load_kernels
+from musadata.verifier.protocol.tensors import pack, unpack_torch
+from musadata.verifier.sandboxed.device_models import (
+    describe_failure,
+    find_problem,
+    free_memory,
+    lacks_memory,
+    load_kernels,
+)
 from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch, count_moved_or_pinned
 from musadata.verifier.sandboxed.integrity_guard import IntegrityGuard
 from musadata.verifier.sandboxed.measure import Stopwatch, Turns, hold_sets, time_candidate
@@ -39,6 +45,7 @@ from musadata.verifier.sandboxed.state_snapshot import Snapshot, take_snapshot
 
 MODULE = "musadata_candidate"
 FILE = "<candidate>"
+_MOST_CHARACTERS = 300  # of an exception in one line
 _UNSEEN_SECONDS = 0.03  # CPU time of this thread
 _UNSEEN_WALL_SECONDS = 0.3  # where a device does the work, or other processes use the CPU
 
@@ -202,6 +209,12 @@ def load_candidate(source: str) -> ModuleType:
     sys.modules[MODULE] = module
     exec(compile(source, FILE, "exec"), module.__dict__)
     return module
+
+
+def say_error(error: BaseException) -> str:
+    """An exception in one line."""
+    facts = describe_failure(error)
+    return f"{facts.error_type}: {' '.join(facts.message.split())}"[:_MOST_CHARACTERS]
 
 
 def _carry_out(run: _Run, call: messages.Call) -> messages.CallFacts:
@@ -449,12 +462,9 @@ def _check_leaves(run: _Run, leaves: list[Any], held: dict[str, torch.Tensor]) -
         memory |= {tensor.untyped_storage().data_ptr(): "an earlier output" for tensor in earlier}
     memory.pop(0, None)
     for number, leaf in enumerate(leaves):
-        if type(leaf) not in (torch.Tensor, torch.nn.Parameter):
-            problems.append(f"Output {number} is a {type(leaf).__name__}, not a plain tensor.")
-        elif leaf.layout != torch.strided or str(leaf.dtype).removeprefix("torch.") not in DTYPES:
-            problems.append(f"Output {number} is not a dense tensor.")
-        elif leaf.device.type != run.backend.DEVICE:
-            problems.append(f"Output {number} is on {leaf.device.type}, not on the device of the inputs.")
+        problem = find_problem(leaf, run.backend.DEVICE)
+        if problem:
+            problems.append(f"Output {number} is {problem}.")
         elif leaf.numel() and leaf.untyped_storage().data_ptr() in memory:
             problems.append(f"Output {number} shares its memory with {memory[leaf.untyped_storage().data_ptr()]}.")
     return problems

@@ -11,9 +11,8 @@ import torch
 from musadata.verifier.protocol import measure_messages as measures
 from musadata.verifier.protocol import messages
 from musadata.verifier.protocol.pytree import flatten
-from musadata.verifier.protocol.tensors import DTYPES
 from musadata.verifier.sandboxed.device_inputs import FEW_ROUNDS, draw_on, redraw
-from musadata.verifier.sandboxed.device_models import construct_on, digest_state, free_memory
+from musadata.verifier.sandboxed.device_models import construct_on, digest_state, find_problem, free_memory
 from musadata.verifier.sandboxed.device_oracle import describe_tensor
 from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch, count_moved
 from musadata.verifier.sandboxed.measure import Stopwatch, Turns, measure_share, serve_commands
@@ -130,7 +129,8 @@ class _MeasuredRun:
         finally:
             self._backend.configure(null_kernels=False)
         records = self._backend.take_records()
-        bad = tuple(text for number, leaf in enumerate(leaves) for text in _check_leaf(number, leaf, self._device))
+        problems = [find_problem(leaf, self._device) for leaf in leaves]
+        bad = tuple(f"Output {number} is {problem}." for number, problem in enumerate(problems) if problem)
         if not bad:
             self._leaves = [leaf.detach().resolve_conj().resolve_neg().contiguous() for leaf in leaves]
         return messages.OutputMade(
@@ -142,14 +142,3 @@ class _MeasuredRun:
             count_moved(records, dispatched),
             milliseconds,
         )
-
-
-def _check_leaf(number: int, leaf: Any, device: str) -> list[str]:
-    """What is wrong with an output as an object."""
-    if type(leaf) not in (torch.Tensor, torch.nn.Parameter):
-        return [f"Output {number} is a {type(leaf).__name__}, not a plain tensor."]
-    if leaf.layout != torch.strided or str(leaf.dtype).removeprefix("torch.") not in DTYPES:
-        return [f"Output {number} is not a dense tensor."]
-    if leaf.device.type != device:
-        return [f"Output {number} is on {leaf.device.type}, not on the device of the inputs."]
-    return []

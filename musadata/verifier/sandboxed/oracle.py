@@ -35,7 +35,7 @@ from musadata.verifier.sandboxed import plain_values
 from musadata.verifier.sandboxed.conditioning import measure_conditioning, shake
 from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch, RangeWatch
 from musadata.verifier.sandboxed.domain import find_domain
-from musadata.verifier.sandboxed.double_precision import Tables, call_in_double, find_tables
+from musadata.verifier.sandboxed.double_precision import Tables, call_in_double, find_tables, widest
 from musadata.verifier.sandboxed.draws import apply_variant
 from musadata.verifier.sandboxed.model_state import construct_seeded, find_lone, randomise, tensors_of, turn
 from musadata.verifier.sandboxed.nonfinite import relax
@@ -173,7 +173,7 @@ class _Reference:
         except Exception:
             found = []
         fits = len(found) == len(leaves) and all(a.shape == b.shape for a, b in zip(found, leaves, strict=True))
-        return [leaf.detach().to(_widest(leaf)) for leaf in (found if fits else leaves)]
+        return [leaf.detach().to(widest(leaf)) for leaf in (found if fits else leaves)]
 
 
 def _build_stable(source: Any, arguments: Any, request: ReferenceRequest) -> _Reference:
@@ -540,12 +540,6 @@ def _vanishes(floats: list[torch.Tensor], usual: list[torch.Tensor]) -> bool:
 
 def _largest(leaf: torch.Tensor) -> float:
     return float(leaf.nan_to_num(0.0, 0.0, 0.0).abs().max()) if leaf.numel() else 0.0
-
-
-def _widest(leaf: torch.Tensor) -> torch.dtype:
-    if leaf.dtype.is_complex:
-        return torch.complex128
-    return torch.float64 if leaf.dtype.is_floating_point else torch.int64
 
 
 def _write(name: str, tensors: dict[str, torch.Tensor]) -> None:

@@ -20,12 +20,14 @@ from typing import Any
 import torch
 
 from musadata.records import InputSpec
-from musadata.rows import restore
-from musadata.sandbox.child import describe_error
+from musadata.rows import plain, restore
 from musadata.tasks.reference_loading import load_reference
 from musadata.tracing.inputs import draw
 from musadata.verifier.backends.device_records import Records
+from musadata.verifier.protocol.message_encoding import read_claims
 from musadata.verifier.protocol.pytree import flatten
+from musadata.verifier.protocol.unit_tests import CRASH, IMPORT, Failure, UnitTestRun
+from musadata.verifier.sandboxed.execute import compile_outside, load_candidate, say_error
 from musadata.verifier.sandboxed.model_state import construct_seeded, copy_state, randomise, tensors_of
 
 FILE = "<unit test>"
@@ -47,8 +49,7 @@ def run_unit_test(
     stands for the reference itself. `inputs` are specs on which the reference is known to run. Ends after the first of
     the first `right` programs that fails. Each program has a process of its own, forked from this one.
 
-    Returns {"failed": [[function, why], …], "passed": [function, …]} for each program; {"broken": why} where it cannot
-    be imported or the test cannot be read, and {"ended": why} where its process ends.
+    Returns a `UnitTestRun` for each program, as plain values.
     """
     source = load_reference(reference)
     arguments = source.get_init_inputs()
@@ -57,12 +58,12 @@ def run_unit_test(
     )
     state = _State(source.Model, arguments, expected)
     _spare_an_import()
-    found: list[dict[str, Any]] = []
+    found: list[UnitTestRun] = []
     for number, program in enumerate(programs):
         found.append(_in_child(partial(_test_program, test, program, state, backend_name)))
-        if number < right and (not found[-1].get("passed") or found[-1].get("failed")):
+        if number < right and not found[-1].ok:
             break
-    return found
+    return list(map(plain, found))
 
 
 def _spare_an_import() -> None:
@@ -80,35 +81,32 @@ class _State:
     expected: torch.nn.Module
 
 
-def _in_child(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def _in_child(work: Callable[[], UnitTestRun]) -> UnitTestRun:
     """What `work` returns in a forked process, which its program may end."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
         try:
             signal.setitimer(signal.ITIMER_PROF, _SECONDS)  # CPU time; its signal ends the process
-            os.write(writing, json.dumps(work()).encode()[:_MOST_BYTES])
+            os.write(writing, json.dumps(plain(work())).encode()[:_MOST_BYTES])
         finally:
             os._exit(0)
     os.close(writing)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     os.set_blocking(reading, False)  # what the program has started may hold the other end
     try:
-        value: dict[str, Any] = json.loads(os.read(reading, _MOST_BYTES))
-        return value
+        return read_claims(UnitTestRun, json.loads(os.read(reading, _MOST_BYTES)))
     except (ValueError, BlockingIOError):
-        return {"ended": f"the process ended with {code}"}
+        return UnitTestRun(failed=(Failure(CRASH, f"the process ended with {code}"),))
     finally:
         os.close(reading)
 
 
-def _test_program(test: str, program: str, state: _State, backend_name: str) -> dict[str, Any]:
+def _test_program(test: str, program: str, state: _State, backend_name: str) -> UnitTestRun:
     backend: ModuleType | None = None
     kind, device = state.kind, "cpu"
     try:
         if program:
-            from musadata.verifier.sandboxed.execute import compile_outside, load_candidate
-
             backend = importlib.import_module(backend_name)
             backend.activate(compile_outside, fault_fd=os.open("faults", os.O_CREAT | os.O_WRONLY, 0o600))
             kind, device = load_candidate(program).ModelNew, backend.DEVICE
@@ -116,17 +114,15 @@ def _test_program(test: str, program: str, state: _State, backend_name: str) -> 
         functions = _load_test(test)
         unknown = [name for function in functions for name in _arguments(function) if name not in fixtures]
         if unknown or not functions:
-            return {"broken": f"unknown fixture {unknown[0]}" if unknown else "it has no function test_…"}
+            raise ValueError(f"unknown fixture {unknown[0]}" if unknown else "it has no function test_…")
     except BaseException as error:
-        return {"broken": _say(error)}
+        return UnitTestRun(failed=(Failure(IMPORT, say_error(error)),))
     whys = {
         function.__name__: _run(function, fixtures, backend, _ORDERS[number % 2])
         for number, function in enumerate(functions)
     }
-    return {
-        "failed": [[name, why] for name, why in whys.items() if why],
-        "passed": [name for name, why in whys.items() if not why],
-    }
+    failed = tuple(Failure(name, why) for name, why in whys.items() if why)
+    return UnitTestRun(tuple(name for name, why in whys.items() if not why), failed)
 
 
 def _make_fixtures(state: _State, kind: type[torch.nn.Module], device: str) -> dict[str, Program]:
@@ -213,7 +209,7 @@ def _run(function: Callable[..., object], fixtures: dict[str, Program], backend:
         if backend:
             backend.end_call()
     except BaseException as error:
-        return _say(error)
+        return say_error(error)
     return _faults(backend.take_records()) if backend else ""
 
 
@@ -222,8 +218,3 @@ def _faults(records: Records) -> str:
     found = [f"{fault.kind} in {fault.kernel}: {fault.message}" for fault in (*records.faults, *records.reports)]
     found += [f"the launch of {launch.name} is refused" for launch in records.kernels if launch.error]
     return found[0][:_MOST_CHARACTERS] if found else ""
-
-
-def _say(error: BaseException) -> str:
-    facts = describe_error(error)
-    return f"{facts['error_type']}: {' '.join(facts['message'].split())}"[:_MOST_CHARACTERS]

@@ -16,6 +16,7 @@ import torch
 
 from musadata.sandbox import Descriptor
 from musadata.verifier.protocol.streams import Stream
+from musadata.verifier.sandboxed.cuda_driver import bytes_at, check
 
 _GRANULE = 2 << 20  # of the device's shareable memory
 
@@ -73,31 +74,17 @@ def attach_window(kind: str, file: Descriptor, size: int) -> Window:
     return Window("host", torch.frombuffer(mapping, dtype=torch.uint8), file, mapping)
 
 
-def _check(result: Any) -> Any:
-    error, *values = result
-    if int(error):
-        raise RuntimeError(str(error))
-    return values[0] if values else None
-
-
-class _Raw:
-    """Memory of the device as PyTorch's `as_tensor` takes it."""
-
-    def __init__(self, address: int, size: int):
-        self.__cuda_array_interface__ = {"shape": (size,), "typestr": "|u1", "data": (address, False), "version": 2}
-
-
 def _open_on_device(size: int) -> Window:
     from cuda.bindings import driver
 
     torch.empty(1, device="cuda")  # makes the context
     prop = _describe_memory()
-    handle = _check(driver.cuMemCreate(size, prop, 0))
+    handle = check(driver.cuMemCreate(size, prop, 0))
     try:
-        number = _check(driver.cuMemExportToShareableHandle(handle, prop.requestedHandleTypes, 0))
+        number = check(driver.cuMemExportToShareableHandle(handle, prop.requestedHandleTypes, 0))
         window = _map(handle, size, Descriptor(int(number)))
     finally:
-        _check(driver.cuMemRelease(handle))  # the mapping and the file keep the memory
+        check(driver.cuMemRelease(handle))  # the mapping and the file keep the memory
     window.memory.zero_()
     torch.cuda.synchronize()
     return window
@@ -107,11 +94,11 @@ def _attach_on_device(file: Descriptor, size: int) -> Window:
     from cuda.bindings import driver
 
     kind = _describe_memory().requestedHandleTypes
-    handle = _check(driver.cuMemImportFromShareableHandle(file.number, kind))
+    handle = check(driver.cuMemImportFromShareableHandle(file.number, kind))
     try:
         return _map(handle, size, file)
     finally:
-        _check(driver.cuMemRelease(handle))
+        check(driver.cuMemRelease(handle))
 
 
 def _describe_memory() -> Any:
@@ -128,13 +115,13 @@ def _describe_memory() -> Any:
 def _map(handle: Any, size: int, file: Descriptor) -> Window:
     from cuda.bindings import driver
 
-    address = _check(driver.cuMemAddressReserve(size, _GRANULE, 0, 0))
-    _check(driver.cuMemMap(address, size, 0, handle, 0))
+    address = check(driver.cuMemAddressReserve(size, _GRANULE, 0, 0))
+    check(driver.cuMemMap(address, size, 0, handle, 0))
     access = driver.CUmemAccessDesc()
     access.location = _describe_memory().location
     access.flags = driver.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-    _check(driver.cuMemSetAccess(address, size, [access], 1))
-    memory = torch.as_tensor(_Raw(int(address), size), device="cuda")
+    check(driver.cuMemSetAccess(address, size, [access], 1))
+    memory = bytes_at(int(address), size)
     if memory.data_ptr() != int(address):
         raise RuntimeError("PyTorch makes a copy of the device's shared memory")
     return Window("device", memory, file, address)
@@ -143,8 +130,8 @@ def _map(handle: Any, size: int, file: Descriptor) -> Window:
 def _unmap(address: Any, size: int) -> None:
     from cuda.bindings import driver
 
-    _check(driver.cuMemUnmap(address, size))
-    _check(driver.cuMemAddressFree(address, size))
+    check(driver.cuMemUnmap(address, size))
+    check(driver.cuMemAddressFree(address, size))
 
 
 def size_of(tensor: torch.Tensor) -> int:

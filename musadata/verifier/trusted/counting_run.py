@@ -6,13 +6,12 @@ from musadata.records import Task
 from musadata.rows import plain
 from musadata.verifier.protocol.access_counts import CountedCall, read_counts
 from musadata.verifier.protocol.entry_points import COUNT_ACCESSES
-from musadata.verifier.protocol.message_encoding import serve_candidate
+from musadata.verifier.protocol.message_encoding import clean_text, serve_candidate
 from musadata.verifier.rules.native.called_functions import named_in
 from musadata.verifier.trusted.candidate_session import Compilations
 from musadata.verifier.trusted.verifier_resources import Resources
 
 COUNTING_BACKEND = "emulated"
-_MOST_CHARACTERS = 300
 
 
 def run_counted(opened: Resources, task: Task, source: str, windows: Mapping[str, int], most: int) -> CountedCall:
@@ -40,12 +39,7 @@ def run_counted(opened: Resources, task: Task, source: str, windows: Mapping[str
         try:
             return CountedCall(read_counts(said["counts"]))
         except ValueError as error:
-            return CountedCall(why=_clean(error))
+            return CountedCall(why=clean_text(error))
     return CountedCall(
-        why=_clean(said.get("why") or outcome.describe_error() or f"the process ended: {outcome.status}")
+        why=clean_text(said.get("why") or outcome.describe_error() or f"the process ended: {outcome.status}")
     )
-
-
-def _clean(text: object) -> str:
-    """Valid Unicode, not too long."""
-    return str(text)[:_MOST_CHARACTERS].encode("utf-8", "replace").decode()

@@ -14,9 +14,8 @@ from musadata.records import InputSpec
 from musadata.sandbox import Limits, Outcome, Sandbox
 from musadata.verifier.protocol.entry_points import RUN_REFERENCE
 from musadata.verifier.protocol.message_encoding import decode, encode
-from musadata.verifier.protocol.messages import Json, Literal, ReferenceFacts, ReferenceRequest, ReferenceSet
+from musadata.verifier.protocol.messages import Json, ReferenceFacts, ReferenceRequest, ReferenceSet
 from musadata.verifier.protocol.tensors import Array, BadTensors, unpack
-from musadata.verifier.protocol.tolerance import Tolerance
 from musadata.verifier.protocol.variants import INFINITE, InputSet
 
 _CACHED_BYTES = 96 << 20  # and one expectation of more than that: its candidates come one after the other
@@ -24,25 +23,18 @@ _NO_CONDITION = Array("float32", (), np.zeros((), np.float32), b"")
 
 
 @dataclass(frozen=True)
-class ExpectedSet:
+class ExpectedSet(ReferenceSet):
     """The expected result for one input set; tuples are in the order of the result's tensors.
 
     `oracle` is in float64. `conditions` are how far it moves if inputs change by one unit in the last place, or the
-    height of the step near which an element is.
+    height of the step near which an element is. `state`: of a model of its own; empty for that of the expectation.
     """
 
-    plan: InputSet
-    literals: tuple[Literal | None, ...]  # per argument, None for a tensor
-    inputs: bytes
-    structure: Json
-    expected: tuple[Array, ...]
-    oracle: tuple[Array, ...]
-    conditions: tuple[Array, ...]
-    tolerances: tuple[Tolerance, ...]
-    handed_on: tuple[int, ...] = ()  # outputs that are an input, or a view of one
-    state: bytes = b""  # of a model of its own; empty for that of the expectation
-    init: Json = None  # see `PlannedSet`, and so for `updated`
-    updated: tuple[str, ...] = ()
+    inputs: bytes = b""
+    expected: tuple[Array, ...] = ()
+    oracle: tuple[Array, ...] = ()
+    conditions: tuple[Array, ...] = ()
+    state: bytes = b""
 
     @property
     def discriminating(self) -> bool:
@@ -156,16 +148,10 @@ def _read_set(index: int, item: ReferenceSet, files: dict[str, bytes]) -> Expect
     order = sorted(expected, key=int)
     oracle, conditions = oracle or expected, conditions or dict.fromkeys(order, _NO_CONDITION)
     return ExpectedSet(
-        plan=item.plan,
-        literals=item.literals,
+        **vars(item),
         inputs=files[f"inputs{index}"],
-        structure=item.structure,
-        handed_on=item.handed_on,
         expected=tuple(expected[name] for name in order),
         oracle=tuple(oracle[name] for name in order),
         conditions=tuple(conditions[name] for name in order),
-        tolerances=item.tolerances,
         state=files[f"state{index}"] if item.own_state else b"",
-        init=item.init,
-        updated=item.updated,
     )

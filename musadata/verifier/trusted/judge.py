@@ -97,17 +97,9 @@ def judge(
 ) -> Judgement:
     """All that speaks against a candidate that was run. `seen`: what was found before, in its sources."""
     operators, kernels = report.operators(), report.kernels()
-    missing = [text for kind, text, _, _ in report.kernel_faults() if kind == "unsupported"]
-    if missing:
-        finding = rules.EXECUTE_UNSUPPORTED.finding(missing[0])
-        return Judgement(VerifyStage.EXECUTE, in_order([*seen, finding]), (), operators, kernels)
-    error = report.facts.error
-    if error and error.error_type == _OWN_FAILURE and not report.facts.tampered:
-        finding = rules.EXECUTE_OWN_FAILURE.finding(error.message[:300])
-        return Judgement(VerifyStage.EXECUTE, in_order([*seen, finding]), (), operators, kernels)
-    if off := _reference_error(expectation):
-        finding = rules.TASK_NO_RIGHT_ANSWER.finding(f"{off:.2g}")
-        return Judgement(VerifyStage.EXECUTE, in_order([*seen, finding]), (), operators, kernels)
+    hindrance = _find_hindrance(report, expectation)
+    if hindrance:
+        return Judgement(VerifyStage.EXECUTE, in_order([*seen, hindrance]), (), operators, kernels)
     conditions = [condition_of(item.plan) for item in expectation.sets]
     counted, wrong = _judge_results(report, calls, expectation, conditions)
     found = [
@@ -124,6 +116,18 @@ def judge(
     if finite and not any(item.discriminating for item in finite) and not _is_constant(expectation.sets):
         found.append(rules.TASK_NOT_DISCRIMINATING.finding())
     return Judgement(VerifyStage.PROFILE, in_order(found), counted, operators, kernels)
+
+
+def _find_hindrance(report: Report, expectation: Expectation) -> Finding | None:
+    """Why nothing can be said of a candidate."""
+    missing = [text for kind, text, _, _ in report.kernel_faults() if kind == "unsupported"]
+    if missing:
+        return rules.EXECUTE_UNSUPPORTED.finding(missing[0])
+    error = report.facts.error
+    if error and error.error_type == _OWN_FAILURE and not report.facts.tampered:
+        return rules.EXECUTE_OWN_FAILURE.finding(error.message[:300])
+    off = _reference_error(expectation)
+    return rules.TASK_NO_RIGHT_ANSWER.finding(f"{off:.2g}") if off else None
 
 
 def add_crosscheck(judgement: Judgement, found: Sequence[Finding]) -> Judgement:

@@ -21,7 +21,7 @@ from musadata.verifier.trusted.baseline_process import Baseline
 from musadata.verifier.trusted.device_lock import DeviceLock
 from musadata.verifier.trusted.judge import MOST_REFERENCE_ERROR, find_other_start
 from musadata.verifier.trusted.runtime_legality import check_host
-from musadata.verifier.trusted.timing import CandidateFailed, Command, Measured, Reply, describe_answer
+from musadata.verifier.trusted.timing import CandidateFailed, Checks, Command, Measured, Reply, describe_answer
 
 _Answer = TypeVar("_Answer")
 _VARIANTS = (variants.SCALED, variants.OFFSET)
@@ -34,7 +34,7 @@ _SLOWEST = 40.0  # times the reference: twice what is still measured
 
 
 @dataclass
-class MeasureChecks:
+class MeasureChecks(Checks):
     """The comparison of outputs at the measure size.
 
     Attributes:
@@ -61,10 +61,8 @@ class MeasureChecks:
     launches: int = 0
     failure: ClassVar[rules.Rule] = rules.MEASURE_EXCEPTION
 
-    @property
-    def input_bytes(self) -> int:
-        """Of the inputs alone: the state only adds to what must be read."""
-        return self.ready.input_bytes
+    def __post_init__(self) -> None:
+        self.input_bytes = self.ready.input_bytes  # of the inputs alone: the state only adds to what must be read
 
     def before(self, measured: Measured) -> Generator[Command, Reply, None]:
         """Hand over the state, and compare one output."""

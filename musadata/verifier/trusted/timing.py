@@ -12,7 +12,7 @@ import math
 import statistics
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from musadata.records import ErrorClass, Finding, Timing
 from musadata.verifier.protocol import measure_messages as measures
@@ -83,55 +83,47 @@ _ALONE_SHARE = 0.25  # of the policy's seconds, for the baseline alone
 _FEW_SECONDS = 0.2  # of the policy's, after which it is asked whether times can become certain
 
 
-class Checks(Protocol):
+class Checks:
     """What is compared before and after the calls that are timed; `input_bytes` are those that a call may read,
     `failure` is the rule for a candidate that fails, and `known_ms` the time of a call that has been compared, if any.
     """
 
-    @property
-    def known_ms(self) -> float: ...
-
-    @property
-    def input_bytes(self) -> int: ...
-
-    @property
-    def failure(self) -> rules.Rule: ...
-
-    def before(self, measured: Measured) -> Generator[Command, Reply, None]:
-        """Blames the candidate for wrong results."""
-        ...
-
-    def after(self, measured: Measured) -> Generator[Command, Reply, None]:
-        """The same, with inputs that it has not seen."""
-        ...
-
-    def end_timing(self) -> None:
-        """From now on the device need not be held alone."""
-        ...
-
-
-@dataclass(frozen=True)
-class ProofChecks:
-    """The inputs of the proof sets: they were compared before."""
-
-    expectation: Expectation
     failure: ClassVar[rules.Rule] = rules.TIMING_EXCEPTION
-    known_ms: ClassVar[float] = 0.0
-
-    @property
-    def input_bytes(self) -> int:
-        return len(self.expectation.sets[0].inputs) + len(self.expectation.state)
+    known_ms: float = 0.0
+    input_bytes: int
 
     def before(self, measured: Measured) -> Generator[Command, Reply, None]:
-        """Nothing is left to compare."""
+        """Blames the candidate for wrong results, if any is left to compare."""
         yield from ()
 
     def after(self, measured: Measured) -> Generator[Command, Reply, None]:
-        """Every input set that was timed."""
-        yield from _check_again(measured, self.expectation)
+        """The same, with inputs that it has not seen."""
+        yield from ()
 
     def end_timing(self) -> None:
-        """What is left takes no longer than a change of locks."""
+        """From now on the device need not be held alone, if what is left takes longer than a change of locks."""
+
+
+class ProofChecks(Checks):
+    """The inputs of the proof sets: they were compared before."""
+
+    def __init__(self, expectation: Expectation):
+        self._expectation = expectation
+        self.input_bytes = len(expectation.sets[0].inputs) + len(expectation.state)
+
+    def after(self, measured: Measured) -> Generator[Command, Reply, None]:
+        """Every input set that was timed."""
+        sets = timed_sets(self._expectation)
+        for position, expected in enumerate(self._expectation.sets[index] for index in sets):
+            answer = (yield messages.CheckOutput(position)).answer
+            made = answer if isinstance(answer, messages.CheckedOutput) else None
+            result = read_result(made.structure, made.output) if made else None
+            if result is None:
+                raise CandidateFailed(describe_answer(answer))
+            wrong = compare_result(expected, result)
+            if wrong:
+                measured.blame(rules.TIMING_UNSTABLE, wrong[0].message, condition=condition_of(expected.plan))
+                return
 
 
 def time_candidate(
@@ -347,21 +339,6 @@ def time_compiled(policy: TimingPolicy, baseline: Baseline) -> Timing | None:
     turns = [_try_turn(baseline, count) for _ in range(max(2, round(policy.repetitions / policy.turn)) + 1)]
     times = _pool([turn for turn in turns[1:] if turn])
     return summarise("compile", times) if times else None
-
-
-def _check_again(measured: Measured, expectation: Expectation) -> Generator[Command, Reply, None]:
-    """Check that the results are still right on every input set that was timed."""
-    sets = timed_sets(expectation)
-    for position, index in enumerate(sets):
-        answer = (yield messages.CheckOutput(position)).answer
-        result = read_result(answer.structure, answer.output) if isinstance(answer, messages.CheckedOutput) else None
-        if result is None:
-            raise CandidateFailed(describe_answer(answer))
-        wrong = compare_result(expectation.sets[index], result)
-        if wrong:
-            condition = condition_of(expectation.sets[index].plan)
-            measured.blame(rules.TIMING_UNSTABLE, wrong[0].message, condition=condition)
-            return
 
 
 def timed_sets(expectation: Expectation) -> list[int]:

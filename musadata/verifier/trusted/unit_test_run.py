@@ -6,13 +6,11 @@ from typing import Any
 from musadata.records import Task
 from musadata.rows import plain
 from musadata.verifier.protocol.entry_points import RUN_UNIT_TEST
-from musadata.verifier.protocol.message_encoding import serve_candidate
+from musadata.verifier.protocol.message_encoding import clean_text, read_claims, serve_candidate
 from musadata.verifier.protocol.unit_tests import IMPORT, Failure, UnitTestRun
 from musadata.verifier.rules.native.called_functions import named_in
 from musadata.verifier.trusted.candidate_session import Compilations
 from musadata.verifier.trusted.verifier_resources import Resources
-
-_MOST_CHARACTERS = 300
 
 
 def run_unit_test(
@@ -41,7 +39,7 @@ def run_unit_test(
         return tuple(_read(one) for one in outcome.value[: len(programs)])
     if len(programs) == 1:
         why = outcome.describe_error() or f"the process ended: {outcome.status}"
-        return (UnitTestRun(failed=(Failure(outcome.status, _clean(why)),)),)
+        return (UnitTestRun(failed=(Failure(outcome.status, clean_text(why)),)),)
     return _one_by_one(opened, task, test, programs, right)  # one of them has ended the process of all
 
 
@@ -58,16 +56,7 @@ def _one_by_one(
 
 def _read(said: Any) -> UnitTestRun:
     """What a process said of one program. Test and program may be anything, and so may what they say."""
-    value: dict[str, Any] = said if isinstance(said, dict) else {}
-    passed, failed = value.get("passed"), value.get("failed")
-    if isinstance(passed, list) and isinstance(failed, list):
-        pairs = [pair for pair in failed if isinstance(pair, list) and len(pair) == 2]
-        return UnitTestRun(tuple(map(_clean, passed)), tuple(Failure(_clean(name), _clean(why)) for name, why in pairs))
-    if "ended" in value:
-        return UnitTestRun(failed=(Failure("crash", _clean(value["ended"])),))
-    return UnitTestRun(failed=(Failure(IMPORT, _clean(value.get("broken", "nothing is known of it"))),))
-
-
-def _clean(text: object) -> str:
-    """Valid Unicode, not too long."""
-    return str(text)[:_MOST_CHARACTERS].encode("utf-8", "replace").decode()
+    run = read_claims(UnitTestRun, said)
+    passed = tuple(map(clean_text, run.passed))
+    failed = tuple(Failure(clean_text(one.function), clean_text(one.why)) for one in run.failed)
+    return UnitTestRun(passed, failed if passed or failed else (Failure(IMPORT, "nothing is known of it"),))

@@ -22,7 +22,18 @@ def expect(reference, oracle=None, shaken=None, variant=PLAIN):
     condition = (shaken - oracle).abs().nan_to_num(0.0, 0.0, 0.0).float()
     wanted, truth, moves = (unpack(pack({"0": tensor}))["0"] for tensor in (reference, oracle, condition))
     return ExpectedSet(
-        InputSet(0, variant, 0), (), pack({"0": reference}), {"tensor": 0}, (wanted,), (truth,), (moves,), (tolerance,)
+        InputSet(0, variant, 0),
+        (),
+        {"tensor": 0},
+        (),
+        (tolerance,),
+        False,
+        None,
+        (),
+        pack({"0": reference}),
+        (wanted,),
+        (truth,),
+        (moves,),
     )
 
 

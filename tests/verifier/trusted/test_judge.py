@@ -40,7 +40,9 @@ def test_a_reference_that_is_far_from_its_own_exact_result_has_no_right_answer()
         wanted, exact = (unpack(pack({"0": tensor}))["0"] for tensor in (values, values.double() * truth))
         tolerance = Tolerance(0.1, 0.1, True)
         plan = InputSet(0, PLAIN, 0)
-        one = ExpectedSet(plan, (), b"", {"tensor": 0}, (wanted,), (exact,), (wanted,), (tolerance,))
+        one = ExpectedSet(
+            plan, (), {"tensor": 0}, (), (tolerance,), expected=(wanted,), oracle=(exact,), conditions=(wanted,)
+        )
         calls = [Call(0, "output0")]
         report = read_report(CandidateFacts(), {}, calls)
         judgement = judge(Outcome("ok"), report, calls, Expectation((), (), b"", (one,), {}))

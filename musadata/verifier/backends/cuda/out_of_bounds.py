@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from musadata.verifier.sandboxed.cuda_driver import bytes_at
+
 Range = tuple[int, int]  # addresses: first, one past the last
 # The allocator's own record, taken before a candidate could replace these names.
 _record_history = torch.cuda.memory._record_memory_history
@@ -34,13 +36,6 @@ class _Memory:
     free: tuple[Range, ...]
     held: tuple[Range, ...]
     events: tuple[dict[str, Any], ...]
-
-
-class _Bytes:
-    """Device memory by its address, in the form from which PyTorch makes a tensor."""
-
-    def __init__(self, low: int, high: int):
-        self.__cuda_array_interface__ = {"shape": (high - low,), "typestr": "|u1", "data": (low, False), "version": 3}
 
 
 class OutOfBoundsWatch:
@@ -103,7 +98,7 @@ def fill_free(pattern: int) -> None:
 
 
 def _tensor(low: int, high: int) -> torch.Tensor:
-    return torch.as_tensor(_Bytes(low, high), device="cuda")
+    return bytes_at(low, high - low)
 
 
 def _ranges(events: Sequence[dict[str, Any]], actions: Sequence[str]) -> list[Range]:
