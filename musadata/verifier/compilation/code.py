@@ -3,20 +3,28 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from musadata.verifier.compilation.lexer import CLOSING, OPENING, Unbalanced
+from musadata.errors import MusadataError
 
+
+class Unbalanced(MusadataError):
+    """A bracket is never closed; the compiler reports that better."""
+
+
+OPENING, CLOSING = frozenset("([{"), frozenset(")]}")
 Edit = tuple[int, int, str]  # from, to, and what stands there now
 ALIGNMENT = ("alignas", "__align__", "__attribute__", "__builtin_align__")
-WORD = r"(?<![\w$])(?<!\d\.)[A-Za-z_$][\w$]*"  # and no number's suffix
+WORD = r"(?<![\w$])[A-Za-z_$][\w$]*"  # and no suffix of a number, but for that of `1.f`
+NUMBER = r"\.?\d(?:[eEpP][+-]|'(?=\w)|[\w.])*"
 _HIDDEN = re.compile(
-    r"""
+    rf"""
     (?P<space>   \\\r?\n | //(?:\\\n|[^\n])* | /\*.*?(?:\*/|\Z) )
-  | (?<![\w$])(?:u8|[uUL])?R"(?P<fence>[^()\\\s]{0,16})\(.*?\)(?P=fence)"
+  | (?<![\w$])(?:u8|[uUL])?R"(?P<fence>[^()\\\s]{{0,16}})\(.*?\)(?P=fence)"
   | "(?:\\.|[^"\\\n])*"
-  | (?<![\w$])(?:u8|[uUL])?'(?:\\.|[^'\\\n])*'
+  | (?:(?<![\w$])(?:u8|[uUL]))?'(?:\\.|[^'\\\n])*'
+  | (?P<number> (?<![\w$]){NUMBER} )
     """,
     re.VERBOSE | re.DOTALL,
-)
+)  # numbers as well, for the ' in them
 _BRACKET = re.compile(r"[()\[\]{}]")
 _DIRECTIVE = re.compile(r"#[^\n]*")
 _FIRST_FRAGMENT, _FRAGMENT = 0xF0000, re.compile("[\U000f0000-\U000ffffd]")
@@ -27,6 +35,8 @@ _WINDOW = 200  # characters before a place in which names are
 
 
 def _hide(found: re.Match[str]) -> str:
+    if found["number"]:
+        return found[0]
     return " " * len(found[0]) if found["space"] else '"' + "_" * (len(found[0]) - 2) + '"'
 
 

@@ -7,7 +7,7 @@ is no floating-point number. Implicit conversions and macros stay as they are.
 import re
 from collections.abc import Iterator
 
-from musadata.verifier.compilation.code import Code, Edit
+from musadata.verifier.compilation.code import NUMBER, Code, Edit
 
 _INTEGER = (
     r"\b(?:int|unsigned|signed|long|size_t|int32_t|uint32_t|int64_t|uint64_t"
@@ -15,7 +15,7 @@ _INTEGER = (
 )
 _NUMBER_TYPE = rf"(?:{_INTEGER}|\b(?:float|double|scalar_t|bool)\b)"
 _TYPE = rf"{_INTEGER}(?:\s+{_INTEGER})*"
-_WORD, _NUMBER = r"[A-Za-z_$][\w$]*", r"\.?\d(?:[eEpP][+-]|'(?=\w)|[\w.])*"
+_WORD = r"[A-Za-z_$][\w$]*"
 _CAST = (
     rf"\bstatic_cast\s*<\s*(?P<named>{_TYPE})\s*>\s*\(|\(\s*(?P<bare>{_TYPE})\s*\)"
     rf"|(?P<called>{_INTEGER})\s*\((?!\s*[*&])"
@@ -26,15 +26,15 @@ _BEFORE = re.compile(
 )
 _BEFORE_VALUES = ("return", "case", "else", "co_return")
 _AFTER_CAST = re.compile(
-    rf"\s*(?:(?!(?:const|noexcept|override|final|requires|mutable|volatile)\b){_WORD}|{_NUMBER}|[(+!~*]|-(?!>))"
+    rf"\s*(?:(?!(?:const|noexcept|override|final|requires|mutable|volatile)\b){_WORD}|{NUMBER}|[(+!~*]|-(?!>))"
 )
-_SIMPLE = re.compile(rf'{_NUMBER}|"_*"|<<<|>>>|::|->|[^\w\s$]')
+_SIMPLE = re.compile(rf'{NUMBER}|"_*"|<<<|>>>|::|->|[^\w\s$]')
 _TYPE_ALONE = re.compile(rf"{_NUMBER_TYPE}(?!\s*\()")
 _TYPES_ALONE = re.compile(rf"\s*(?:{_NUMBER_TYPE}\s*)+")
-_OPERAND = re.compile(rf"[\s+\-!~*&]*(?:(?P<bracket>\()|(?!(?:sizeof|alignof|new)\b(?!\s*\()){_WORD}|{_NUMBER})")
+_OPERAND = re.compile(rf"[\s+\-!~*&]*(?:(?P<bracket>\()|(?!(?:sizeof|alignof|new)\b(?!\s*\()){_WORD}|{NUMBER})")
 _AFTER = re.compile(
-    rf"\s*(?:(?P<bracket>[(\[])|(?:\.|->|::)\s*(?:{_WORD}|{_NUMBER}|\S)"
-    rf"|<(?:\s*(?:{_WORD}|{_NUMBER}|,|::|\*))*\s*>(?=\s*(?:\(|::)))"
+    rf"\s*(?:(?P<bracket>[(\[])|(?:\.|->|::)\s*(?:{_WORD}|{NUMBER}|\S)"
+    rf"|<(?:\s*(?:{_WORD}|{NUMBER}|,|::|\*))*\s*>(?=\s*(?:\(|::)))"
 )
 # An operand that is not certain to end here.
 _UNCERTAIN = re.compile(r"\s*(?:\{|([+-])\s*\1|<(?!<<)[^;{}]*?(?<!-)>\s*(?:\(|::|>))")

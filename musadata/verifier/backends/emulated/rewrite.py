@@ -14,10 +14,9 @@ from musadata.verifier.backends.emulated import ptx
 from musadata.verifier.backends.emulated.conversions import saturate_casts
 from musadata.verifier.backends.emulated.shared import rewrite_shared
 from musadata.verifier.backends.emulated.variables import announce_variables
-from musadata.verifier.compilation.code import ALIGNMENT, WORD, Code, Edit
+from musadata.verifier.compilation.code import ALIGNMENT, WORD, Code, Edit, Unbalanced
 from musadata.verifier.compilation.compile_errors import Unsupported
 from musadata.verifier.compilation.header_folder import read_forwarding_headers
-from musadata.verifier.compilation.lexer import Unbalanced
 
 # Headers of a CUDA machine: what is not emulated of them is left out, and whoever uses it does not compile.
 _FOREIGN_HEADERS = re.compile(

@@ -11,9 +11,8 @@ from dataclasses import replace
 from functools import cache
 
 from musadata.verifier.backends.musa import names
-from musadata.verifier.compilation.code import WORD, Code, Edit
+from musadata.verifier.compilation.code import WORD, Code, Edit, Unbalanced
 from musadata.verifier.compilation.compile_errors import Unsupported
-from musadata.verifier.compilation.lexer import Unbalanced
 from musadata.verifier.compilation.sources import CandidateSources
 
 _DEVICE_NAME = re.compile(r'\s*[({]\s*"cuda(:\d+)?"')

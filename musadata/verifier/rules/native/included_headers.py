@@ -9,9 +9,10 @@ from pathlib import Path
 import yaml
 
 from musadata.records import Finding
-from musadata.verifier.compilation.lexer import Kind, Token, Unbalanced, closing_index
+from musadata.verifier.compilation.code import Unbalanced
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.name_lists import read_name_lists
+from musadata.verifier.rules.native.tokens import Token, closing_index
 
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n]+)[>\"]", re.MULTILINE)
 _OTHER_INCLUDE = re.compile(r"^[ \t]*#[ \t]*(include(?:_next)?|embed)[ \t]+(?![<\"])", re.MULTILINE)
@@ -128,7 +129,7 @@ def _check_library(
     names = names or [library]
     for token in stream:
         text = token.text.lower() if prefix else token.text
-        if token.kind is Kind.WORD and (text.startswith(prefix) if prefix else text in names):
+        if token.kind == "word" and (text.startswith(prefix) if prefix else text in names):
             yield rule.finding(f"{token.text} of <{header}>", title, line=token.line)
             return
     for name in names:
@@ -143,7 +144,7 @@ def _check_system_header(header: str, stream: Sequence[Token], pieces: Collectio
     declared = {
         token.text
         for before, token, after in zip(stream, stream[1:], stream[2:], strict=False)
-        if after.text == "(" and (before.text in ("*", "&") or before.kind is Kind.WORD) and before.text != "return"
+        if after.text == "(" and (before.text in ("*", "&") or before.kind == "word") and before.text != "return"
     }
     for index, token in enumerate(stream):
         before = stream[index - 1].text if index else ""

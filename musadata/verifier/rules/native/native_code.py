@@ -5,14 +5,13 @@ as the type of a receiver, is left to the run-time checks, which see every opera
 """
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 from musadata.records import Finding
-from musadata.verifier.compilation.lexer import Kind, Token, Unbalanced, closing_index, split
+from musadata.verifier.compilation.code import Unbalanced
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.aten_operators import compute_operators
 from musadata.verifier.rules.name_lists import read_name_lists
@@ -25,6 +24,7 @@ from musadata.verifier.rules.native.included_headers import (
     library_rule,
     unused_macro_lines,
 )
+from musadata.verifier.rules.native.tokens import Token, closing_index, read_tokens
 
 _NAMES = read_name_lists(Path(__file__).with_name("names.txt"))  # see the comments there
 _LIBRARY_CALL = re.compile(r"^(cublas|cudnn|cusparse|cusolver|cufft|cutensor|nvrtc|mublas|mudnn)([A-Z_]\w*)?$")
@@ -55,20 +55,6 @@ _COMPUTES = {
 _NOT_OPERATORS = frozenset(_NAMES["not_operators"])
 
 
-def tokens(source: str) -> list[Token]:
-    """The tokens of a source without space and comments; lines that end in a backslash are joined first."""
-    pieces = source.split("\\\n")
-    if len(pieces) == 1:
-        return [token for token in split(source) if token.kind is not Kind.SPACE]
-    splices = list(accumulate(map(len, pieces[:-1])))
-    found, position = [], 0
-    for token in split("".join(pieces)):
-        if token.kind is not Kind.SPACE:
-            found.append(token._replace(line=token.line + bisect_right(splices, position)))
-        position += len(token.text)
-    return found
-
-
 def check_native_code(sources: Sequence[str], called: frozenset[str] | None = None) -> tuple[Finding, ...]:
     """Findings about all sources of one extension; each line counts in its own source.
 
@@ -84,11 +70,11 @@ def _check(sources: tuple[str, ...], called: frozenset[str] | None) -> tuple[Fin
     kernels = False
     unreached = [frozenset[int]() for _ in sources] if called is None else unreached_lines(sources, called)
     unreached = [one | more for one, more in zip(unreached, unused_macro_lines(sources), strict=True)]
-    plain = [tokens(INCLUDE.sub("", source)) for source in sources]
+    plain = [read_tokens(INCLUDE.sub("", source)) for source in sources]
     pieces = joined_pieces(sources, plain)
     for source, words, lines in zip(sources, plain, unreached, strict=True):
         findings += check_includes(source, words, lines, pieces)
-        stream = tokens(INCLUDE.sub(lambda line: "" if library_of(line[2]) else line[0], source))
+        stream = read_tokens(INCLUDE.sub(lambda line: "" if library_of(line[2]) else line[0], source))
         kernels = kernels or any(token.text == "__global__" for token in stream)
         found = _check_tokens(stream)
         findings += [one for one in found if not (one.rule in _COMPUTES and one.line in lines)]
@@ -101,9 +87,9 @@ def _check_tokens(stream: list[Token]) -> Iterator[Finding]:
     opened = _opened_names(stream)
     enums = _own_enums(stream)
     for index, token in enumerate(stream):
-        if token.kind is Kind.STRING and ".incbin" in token.text:
+        if token.kind == "string" and ".incbin" in token.text:
             yield rules.LEGALITY_SYSTEM.worded(".incbin reads a file of the host.", token.line)
-        if token.kind is not Kind.WORD:
+        if token.kind != "word":
             continue
         before = stream[index - 1].text if index else ""
         qualifier = stream[index - 2].text if before == "::" and index > 1 else ""
@@ -127,7 +113,7 @@ def _check_tokens(stream: list[Token]) -> Iterator[Finding]:
 
 def _defines_attribute(following: list[Token]) -> bool:
     """Whether `attr` is followed by `("name") =`, which defines an attribute of the candidate's own module."""
-    return len(following) == 4 and following[1].kind is Kind.STRING and [t.text for t in following[2:]] == [")", "="]
+    return len(following) == 4 and following[1].kind == "string" and [t.text for t in following[2:]] == [")", "="]
 
 
 def _own_enums(stream: list[Token]) -> frozenset[str]:
@@ -172,7 +158,7 @@ def _opened_names(stream: list[Token]) -> frozenset[str]:
     own = {
         name
         for kind, name, mark in zip((t.kind for t in stream), texts[1:], texts[2:], strict=False)
-        if kind is Kind.WORD and mark == "("
+        if kind == "word" and mark == "("
     }
     called = {name for before, name in pairwise(texts) if before in ("return", "else")}
     return (_PLAIN_METHODS | _TENSOR_FUNCTIONS) - (own - called)

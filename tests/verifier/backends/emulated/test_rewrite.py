@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from musadata.verifier.backends.emulated.emulated_units import assemble
 from musadata.verifier.backends.emulated.rewrite import leave_out_foreign_headers, rewrite
+from musadata.verifier.compilation.code import Code
 from musadata.verifier.compilation.compile_errors import CompileError, Unsupported
-from musadata.verifier.compilation.lexer import Kind, join, split
 from musadata.verifier.compilation.sources import CandidateSources, from_load_inline
 from musadata.verifier.protocol.message_encoding import decode, encode
 from musadata.verifier.protocol.messages import CompileRequest
+from musadata.verifier.rules.native.tokens import read_tokens
 
 PLAIN = [
     "int x = 1;",
@@ -51,13 +52,19 @@ PIECES = st.sampled_from([*PLAIN, *QUOTED, *TRICKY])
 
 
 @given(st.text())
-def test_tokens_join_to_the_source_whatever_it_is(source):
-    assert join(split(source)) == source
+def test_masked_text_is_as_long_as_the_source_whatever_it_is(source):
+    code = Code(source)
+    assert (len(code.mask), str(code)) == (len(source), source)
 
 
 @given(st.lists(PIECES).map("".join))
-def test_tokens_join_to_the_source_for_code(source):
-    assert join(split(source)) == source
+def test_masked_text_is_as_long_as_the_source_for_code(source):
+    assert len(Code(source).mask) == len(source)
+
+
+def test_masked_text_shows_no_strings_and_comments():
+    source = "return'\"'; f(u8\"a\"); /* g() */ 1'000 + 'x'; // h()\nR\"e()\")e\" 0x1F'ff"
+    assert Code(source).mask.split() == ['return"_";', 'f(u8"_");', "1'000", "+", '"_";', '"_______"', "0x1F'ff"]
 
 
 @given(st.lists(PIECES).map("".join))
@@ -72,8 +79,8 @@ def test_strings_and_comments_are_left_as_they_are(text):
 
 
 def test_token_lines_are_counted_through_comments_and_strings():
-    tokens = split('a\n/* 1\n2 */ b "x\\\ny" c\n')
-    assert [(token.text, token.line) for token in tokens if token.kind is Kind.WORD] == [("a", 1), ("b", 3), ("c", 4)]
+    tokens = read_tokens('a\n/* 1\n2 */ b "x\\\ny" c\n')
+    assert [(token.text, token.line) for token in tokens if token.kind == "word"] == [("a", 1), ("b", 3), ("c", 4)]
 
 
 def test_launch_becomes_a_call_with_configuration_and_arguments():

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from musadata.verifier.backends.musa.port import NoCounterpart, port_header, port_name, port_source, port_sources
-from musadata.verifier.compilation.lexer import Kind, split
+from musadata.verifier.compilation.code import Code
 from musadata.verifier.compilation.sources import CandidateSources
+from musadata.verifier.rules.native.tokens import read_tokens
 from tests.adversarial.programs import read_programs
 
 INCLUDE = Path(__file__).with_name("include")
@@ -77,8 +78,11 @@ def test_porting_twice_is_porting_once(source):
 
 @given(CODE)
 def test_only_names_change_and_every_line_stays_on_its_line(source):
-    before, after = split(source), split(ported(source))
-    assert [t.text for t in before if t.kind is Kind.SPACE] == [t.text for t in after if t.kind is Kind.SPACE]
+    before, after = (
+        [str(code[found.start() : found.end()]) for found in code.find(r"\s+")]
+        for code in (Code(source), Code(ported(source)))
+    )
+    assert before == after
     assert source.count("\n") == ported(source).count("\n")
 
 
@@ -125,7 +129,7 @@ def test_aliases_bring_ported_programs_back(program):
 
 
 def _words(text: str) -> list[str]:
-    return [token.text for token in split(text) if token.kind is Kind.WORD]
+    return [token.text for token in read_tokens(text) if token.kind == "word"]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 import pytest
 
-from musadata.verifier.rules.native.native_code import check_native_code, tokens
+from musadata.verifier.rules.native.native_code import check_native_code
+from musadata.verifier.rules.native.tokens import read_tokens
 
 KERNEL = "__global__ void k(float* x) { x[0] = 1.0f; }\n"
 
@@ -87,5 +88,28 @@ def test_honest_native_code_is_not_refused(code):
 
 
 def test_tokens_survive_any_text():
-    assert [t.text for t in tokens('a \\\n b\n\'c\' "d\\"" 0x1F R"x(y)x" /* open')][:2] == ["a", "b"]
-    assert [t.line for t in tokens("a\n\nb \\\nc\nd")] == [1, 3, 4, 5]
+    assert [t.text for t in read_tokens('a \\\n b\n\'c\' "d\\"" 0x1F R"x(y)x" /* open')][:2] == ["a", "b"]
+    assert [t.line for t in read_tokens("a\n\nb \\\nc\nd")] == [1, 3, 4, 5]
+
+
+def test_tokens_of_numbers_and_of_names_that_end_in_digits():
+    texts = [token.text for token in read_tokens("x1.item() + 1.f + 1'000u + .5e-3f - a1->b2.c3")]
+    assert texts == [
+        "x1",
+        ".",
+        "item",
+        "(",
+        ")",
+        "+",
+        "1.f",
+        "+",
+        "1'000u",
+        "+",
+        ".5e-3f",
+        "-",
+        "a1",
+        "->",
+        "b2",
+        ".",
+        "c3",
+    ]

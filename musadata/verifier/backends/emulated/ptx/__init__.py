@@ -7,7 +7,6 @@ from musadata.verifier.backends.emulated.ptx.instructions import statement
 from musadata.verifier.backends.emulated.ptx.operands import SPECIAL, TYPES, Operand
 from musadata.verifier.compilation.code import Code
 from musadata.verifier.compilation.compile_errors import Unsupported
-from musadata.verifier.compilation.lexer import Kind, split
 
 _CONSTRAINTS = {"h": "uint16_t", "r": "uint32_t", "l": "uint64_t", "f": "float", "d": "double"}
 _WHOLE_NUMBER = re.compile(r"-?(0[xX][0-9a-fA-F]+|\d+)[uU]?")
@@ -60,18 +59,16 @@ def _parse(inside: Code, line: int) -> tuple[str, _Scope]:
     for section, is_output in zip(sections[1:3], (True, False), strict=False):
         for part in section.split_commas():
             _add_operand(part, is_output, scope)
-    return _plain_text(str(sections[0])), scope
+    return _plain_text(sections[0]), scope
 
 
-def _plain_text(literals: str) -> str:
+def _plain_text(literals: Code) -> str:
     template = ""
-    for token in split(literals):
-        raw = _RAW.fullmatch(token.text)
-        if raw:
-            template += raw[2]
-        elif token.kind is Kind.STRING:
-            text = token.text[1:-1].replace("\\\n", "").replace("\\n", "\n").replace("\\t", " ").replace("\\r", " ")
-            template += text.replace('\\"', '"')
+    for found in literals.find(r'"_*"'):
+        literal = str(literals[found.start() : found.end()])
+        raw = _RAW.fullmatch(literal)
+        text = literal[1:-1].replace("\\\n", "").replace("\\n", "\n").replace("\\t", " ").replace("\\r", " ")
+        template += raw[2] if raw else text.replace('\\"', '"')
     template = re.sub(r"//[^\n]*|/\*.*?\*/", " ", template, flags=re.DOTALL)
     return template.replace("%%", "%")
 
