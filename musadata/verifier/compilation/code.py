@@ -1,7 +1,9 @@
 """C++ and CUDA as text in which regular expressions see code alone, and which they can edit."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 from musadata.errors import MusadataError
 
@@ -27,7 +29,9 @@ _HIDDEN = re.compile(
 )  # numbers as well, for the ' in them
 _BRACKET = re.compile(r"[()\[\]{}]")
 _DIRECTIVE = re.compile(r"#[^\n]*")
-_FIRST_FRAGMENT, _FRAGMENT = 0xF0000, re.compile("[\U000f0000-\U000ffffd]")
+_FIRST_FRAGMENT, _MOST_FRAGMENTS = 0xF0000, 0x20000
+_FRAGMENT = re.compile("[\U000f0000-\U0010ffff]")
+_LINE_END = re.compile(f"\n|{_FRAGMENT.pattern}")
 _ANGLES = {"<": 1, ">": -1, "<<<": 3, ">>>": -3}
 _SIGN = re.compile(r"<<<|>>>|->|[()\[\]{}<>,]")
 _NAMESPACE = re.compile(r'(?:\bnamespace\b[\w\s:$]*|\bextern\s*"_*")\Z')
@@ -49,6 +53,11 @@ class Code:
     """
 
     def __init__(self, text: str, mask: str | None = None, fragments: Sequence[str] = ()):
+        if mask is None:  # such characters in a source are fragments, too, so that they do not stand for others
+            known = {
+                found: chr(_FIRST_FRAGMENT + at) for at, found in enumerate(dict.fromkeys(_FRAGMENT.findall(text)))
+            }
+            text, fragments = _FRAGMENT.sub(lambda found: known[found[0]], text), list(known)
         self.text = text
         self.mask = _HIDDEN.sub(_hide, text) if mask is None else mask
         self._fragments = fragments
@@ -61,35 +70,53 @@ class Code:
         return _FRAGMENT.sub(self._fragment, self.text)
 
     def _fragment(self, found: re.Match[str]) -> str:
-        number = ord(found[0]) - _FIRST_FRAGMENT
-        return self._fragments[number] if number < len(self._fragments) else found[0]
+        return self._fragments[ord(found[0]) - _FIRST_FRAGMENT]
 
     def edited(self, edits: Iterable[Edit]) -> "Code":
-        """With some places changed, none of which is in another one."""
-        texts, masks, fragments, done = [""], [""], [*self._fragments], 0
+        """With some places changed, none of which is in another one.
+
+        Raises:
+            Unbalanced: there are more different texts than characters for them.
+        """
+        marks = {known: chr(_FIRST_FRAGMENT + at) for at, known in enumerate(self._fragments)}
+        texts, masks, done = [""], [""], 0
         for start, end, new in sorted(edits):
-            mark = chr(_FIRST_FRAGMENT + len(fragments)) if new else ""
-            fragments += [new] if new else []
+            if len(marks) == _MOST_FRAGMENTS:
+                raise Unbalanced("too many places are changed")
+            mark = marks.setdefault(new, chr(_FIRST_FRAGMENT + len(marks))) if new else ""
             texts += [self.text[done:start], mark]
             masks += [self.mask[done:start], mark]
             done = end
-        return Code("".join([*texts, self.text[done:]]), "".join([*masks, self.mask[done:]]), fragments)
+        return Code("".join([*texts, self.text[done:]]), "".join([*masks, self.mask[done:]]), list(marks))
+
+    @cached_property
+    def _line_ends(self) -> list[int]:
+        found = _LINE_END.finditer(self.text)
+        counts = ((end.start(), 1 if end[0] == "\n" else self._fragment(end).count("\n")) for end in found)
+        return [place for place, count in counts for _ in range(count)]
 
     def line(self, place: int) -> int:
         """The number of the line of a place."""
-        return str(self[:place]).count("\n") + 1
+        return bisect_left(self._line_ends, place) + 1
 
     def lines(self, start: int, end: int) -> str:
         """As many newlines as stand there."""
-        return "\n" * str(self[start:end]).count("\n")
+        return "\n" * (self.line(end) - self.line(start))
 
     def find(self, form: str, end: int | None = None) -> Iterator[re.Match[str]]:
         """Where the code has a form."""
         return re.compile(form).finditer(self.mask, 0, len(self.mask) if end is None else end)
 
+    def end_of_code(self, place: int) -> int:
+        """Where the code before a place ends, space aside."""
+        place = max(0, place)
+        while place and self.mask[place - 1].isspace():
+            place -= 1
+        return place
+
     def before(self, place: int, form: re.Pattern[str]) -> re.Match[str] | None:
         """The code that has a form and ends, space aside, at a place."""
-        end = len(self.mask[: max(0, place)].rstrip())
+        end = self.end_of_code(place)
         return form.search(self.mask, max(0, end - _WINDOW), end)
 
     def in_directive(self, place: int) -> bool:
@@ -111,7 +138,7 @@ class Code:
             depth += 1 if found[0] in OPENING else -1
             if depth == 0:
                 return found.start()
-        raise Unbalanced(f"bracket {self.mask[place]} on line {self.line(place)} is never closed")
+        raise Unbalanced(f"bracket {self.mask[place : place + 1]} is never closed")
 
     def opening(self, place: int) -> int:
         """Where the bracket is opened that is closed here.
@@ -124,7 +151,7 @@ class Code:
             depth += (self.mask[at] in CLOSING) - (self.mask[at] in OPENING)
             if depth == 0:
                 return at
-        raise Unbalanced(f"bracket {self.mask[place]} on line {self.line(place)} was never opened")
+        raise Unbalanced(f"bracket {self.mask[place : place + 1]} was never opened")
 
     def enclosing(self, place: int) -> int:
         """Where the innermost parenthesis is opened that is open here; -1 for none."""

@@ -164,17 +164,19 @@ def _kernel_names(code: Code) -> frozenset[str]:
 
 
 def _rewrite_launches(code: Code, kernels: frozenset[str]) -> Code:
-    """The last one first, so that those within the arguments of others come before them."""
-    at = len(code.mask)
-    while (at := code.mask.rfind("<<<", 0, at)) >= 0:
+    edits, done = list[Edit](), 0
+    for found in code.find("<<<"):
+        at = found.start()
+        if at < done:
+            continue  # among the arguments of another launch
         start, end = _callee_start(code, at), code.outside(">>>|;", at + 3)
         if not code.mask.startswith(">>>", end):
             raise Unbalanced(f"launch on line {code.line(at)} has no >>>")
         call = re.compile(r"\s*\(").match(code.mask, end + 3)
-        if start is None or call is None:
+        if start is None or start < done or call is None:
             continue  # not a launch: the compiler's to refuse
-        close = code.closing(call.end() - 1)
-        callee, arguments = code[start:at], code[call.end() : close]
+        done = code.closing(call.end() - 1) + 1
+        callee, arguments = code[start:at], _rewrite_launches(code[call.end() : done - 1], kernels)
         kernel = _kernel_name(callee.mask)
         is_variable = bool(kernels) and kernel.rpartition("::")[2] not in kernels
         # A macro's parameters and what it pastes together have their names after the preprocessor only.
@@ -185,8 +187,8 @@ def _rewrite_launches(code: Code, kernels: frozenset[str]) -> Code:
             f"[&](auto... emulator_arguments) {{ {callee}(emulator_arguments...); }}{code[end + 3 : call.end() - 1]}"
             f"{',' * bool(arguments.mask.strip())}{arguments})"
         )
-        code, at = code.edited([(start, close + 1, text)]), start
-    return code
+        edits.append((start, done, text))
+    return code.edited(edits)
 
 
 def _kernel_name(callee: str) -> str:
@@ -202,9 +204,9 @@ def _kernel_name(callee: str) -> str:
 def _callee_start(code: Code, end: int) -> int | None:
     """Where the expression that names the kernel begins, before `<<<`."""
     mask = code.mask
-    end = len(mask[:end].rstrip())
+    end = code.end_of_code(end)
     if mask.endswith(">", 0, end):
-        end = len(mask[: _template_start(code, end - 1)].rstrip())
+        end = code.end_of_code(_template_start(code, end - 1))
     if mask.endswith((")", "]"), 0, end):
         end = code.opening(end - 1)
         if mask[end] == "(":
@@ -224,7 +226,7 @@ def _qualified_start(code: Code, start: int) -> int:
             word = code.before(pasted.end(1), _LAST_WORD)
             start = word.start() if word else pasted.start(1)
         elif scope:
-            end = len(code.mask[: scope.start()].rstrip())
+            end = code.end_of_code(scope.start())
             if code.mask.endswith(">", 0, end):
                 end = _template_start(code, end - 1)
             word = code.before(end, _LAST_WORD)

@@ -109,7 +109,7 @@ def _refusals(code: Code, own: frozenset[str]) -> list[tuple[int, str]]:
     """(line, what) of everything that has no counterpart, each kind once, in the order of the source."""
     found: dict[str, int] = {}
     for header in code.find(_HEADER):
-        name = code.text[slice(*header.span("header"))][1:-1]
+        name = str(code[slice(*header.span("header"))])[1:-1]
         what = next((title for form, title in names.REFUSED_HEADERS if form.fullmatch(name)), None)
         if what:
             found.setdefault(what, code.line(header.start("header")))
@@ -135,10 +135,10 @@ def _threshold(code: Code, word: re.Match[str]) -> re.Match[str] | None:
 
 def _rename(code: Code, own: frozenset[str]) -> Iterator[Edit]:
     for found in code.find(rf'{_HEADER}|"_+"|{WORD}'):
-        start, text = found.start(), code.text[slice(*found.span())]
+        text = str(code[found.start() : found.end()])
         if found["header"]:
             start, end = found.span("header")
-            name = code.text[start:end]
+            name = str(code[start:end])
             yield start, end, name[0] + port_header(name[1:-1]) + name[-1]
         elif text.startswith('"'):
             yield *found.span(), _IN_MESSAGE.sub("MUSA", text)

@@ -78,6 +78,15 @@ def test_strings_and_comments_are_left_as_they_are(text):
     assert rewrite(source) == source
 
 
+def test_characters_that_stand_for_edits_are_only_themselves_in_a_source():
+    source = 'const char* s = "\U000f0000\U0010ffff"; // \U000f0001\n'
+    assert rewrite(source + "int y = (int)z;\n") == source + "int y = (int)emulator::in_range<int>(z);\n"
+
+
+def test_launch_in_the_arguments_of_another_one_is_rewritten_too():
+    assert rewrite("a<<<1, 2>>>(b<<<3, 4>>>(x));").count("emulator::launch(") == 2
+
+
 def test_token_lines_are_counted_through_comments_and_strings():
     tokens = read_tokens('a\n/* 1\n2 */ b "x\\\ny" c\n')
     assert [(token.text, token.line) for token in tokens if token.kind == "word"] == [("a", 1), ("b", 3), ("c", 4)]
