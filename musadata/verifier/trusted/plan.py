@@ -107,6 +107,8 @@ def _main(shapes: Sequence[Sequence[InputSpec]]) -> int:
     """The set of shapes of which most input sets are drawn: the task's own, unless the last, see `tracing.shorten`, is
     far smaller in every size that differs."""
     own, last = shapes[0], shapes[-1]
+    if [len(one.shape) for one in own] != [len(one.shape) for one in last]:
+        return 0
     pairs = [pair for old, new in zip(own, last, strict=True) for pair in zip(old.shape, new.shape, strict=True)]
     is_shorter = all(new <= old for old, new in pairs) and _FEWER * _elements(last) <= _elements(own)
     return len(shapes) - 1 if is_shorter else 0
