@@ -34,7 +34,7 @@ _TYPES_ALONE = re.compile(rf"\s*(?:{_NUMBER_TYPE}\s*)+")
 _OPERAND = re.compile(rf"[\s+\-!~*&]*(?:(?P<bracket>\()|(?!(?:sizeof|alignof|new)\b(?!\s*\()){_WORD}|{NUMBER})")
 _AFTER = re.compile(
     rf"\s*(?:(?P<bracket>[(\[])|(?:\.|->|::)\s*(?:{_WORD}|{NUMBER}|\S)"
-    rf"|<(?:\s*(?:{_WORD}|{NUMBER}|,|::|\*))*\s*>(?=\s*(?:\(|::)))"
+    rf"|<(?>(?:\s*(?:{_WORD}|{NUMBER}|,|::|\*))*)\s*>(?=\s*(?:\(|::)))"
 )
 # An operand that is not certain to end here.
 _UNCERTAIN = re.compile(r"\s*(?:\{|([+-])\s*\1|<(?!<<)[^;{}]*?(?<!-)>\s*(?:\(|::|>))")

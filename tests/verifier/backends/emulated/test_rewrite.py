@@ -83,6 +83,11 @@ def test_characters_that_stand_for_edits_are_only_themselves_in_a_source():
     assert rewrite(source + "int y = (int)z;\n") == source + "int y = (int)emulator::in_range<int>(z);\n"
 
 
+def test_long_words_that_may_be_template_arguments_are_read_once():
+    source = f"int y = (int)x < {'a' * 10_000} + {'1' * 10_000};\n"
+    assert rewrite(source) == source.replace("(int)x", "(int)emulator::in_range<int>(x)")
+
+
 def test_launch_in_the_arguments_of_another_one_is_rewritten_too():
     assert rewrite("a<<<1, 2>>>(b<<<3, 4>>>(x));").count("emulator::launch(") == 2
 
