@@ -103,9 +103,9 @@ class Code:
         """As many newlines as stand there."""
         return "\n" * (self.line(end) - self.line(start))
 
-    def find(self, form: str, end: int | None = None) -> Iterator[re.Match[str]]:
+    def find(self, form: str) -> Iterator[re.Match[str]]:
         """Where the code has a form."""
-        return re.compile(form).finditer(self.mask, 0, len(self.mask) if end is None else end)
+        return re.finditer(form, self.mask)
 
     def end_of_code(self, place: int) -> int:
         """Where the code before a place ends, space aside."""
