@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from musadata.dispatch import without_dynamo
 from musadata.records import InputSpec
 from musadata.tasks.evaluation_mode import is_training
 from musadata.tasks.reference_loading import load_reference
@@ -143,7 +144,7 @@ class _Reference:
     def work(self, shape: int) -> int:
         """FLOPs of the products of one call."""
         if shape not in self.works:
-            with contextlib.suppress(Exception), FlopCounterMode(display=False) as counter:
+            with contextlib.suppress(Exception), without_dynamo(), FlopCounterMode(display=False) as counter:
                 self.leaves(draw(self.specs[shape], 0))
             self.works[shape] = counter.get_total_flops()
         return self.works[shape]
