@@ -125,8 +125,8 @@ class Block:
         prefix = f"__shared__ {'__align__(16) ' * aligned}"
         self.add(Declare(kind, ((Name(name), None),), prefix, sizes, note))
 
-    def assign(self, target: Some, value: Some, sign: str = "=", *, note: str = "", apart: bool = False) -> None:
-        self.add(Assign(code(target), sign, code(value), note, apart))
+    def assign(self, target: Some, value: Some, sign: str = "=", *, apart: bool = False) -> None:
+        self.add(Assign(code(target), sign, code(value), apart))
 
     def run(self, function: str, *arguments: Some, note: str = "") -> None:
         self.add(Run(apply(function, *arguments), note))
@@ -331,7 +331,7 @@ class Block:
                     names.setdefault(formula, f"in_{axis_names(len(node.index))[place]}")
         self.name_formulas(formulas, names)
 
-    def name_formulas(self, formulas: Iterable[Index], names: Mapping[Index, str] = {}) -> None:
+    def name_formulas(self, formulas: Iterable[Index], names: Mapping[Index, str]) -> None:
         """Give a variable to parts of formulas that are long or used more than once, innermost first.
 
         `names` proposes names for whole formulas.

@@ -270,7 +270,6 @@ class Assign(Statement):
     target: Expression
     sign: str
     value: Expression
-    note: str = ""
     apart: bool = False
 
 

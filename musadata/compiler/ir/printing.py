@@ -15,9 +15,9 @@ Piece = str | tree.Name | tree.Number
 MARGIN = "    "
 
 
-def text_of(node: tree.Expression | tree.Statement | tree.Function | tree.Routine | tree.Body, depth: int = 0) -> str:
+def text_of(node: tree.Expression | tree.Statement | tree.Function | tree.Routine | tree.Body) -> str:
     """The text of a tree."""
-    return "".join(map(_text, pieces(node, depth)))
+    return "".join(map(_text, pieces(node)))
 
 
 def _text(piece: Piece) -> str:
@@ -26,10 +26,10 @@ def _text(piece: Piece) -> str:
     return piece.name if isinstance(piece, tree.Name) else piece.digits
 
 
-def pieces(node: Any, depth: int = 0) -> list[Piece]:
+def pieces(node: Any) -> list[Piece]:
     """The pieces of a tree's text."""
     found: list[Piece] = []
-    _write(node, MARGIN * depth, found.append)
+    _write(node, "", found.append)
     return found
 
 

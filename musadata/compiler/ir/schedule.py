@@ -197,9 +197,9 @@ class Schedule:
         return [" ".join([type(step).__name__.lower(), *_arguments(step)]) for step in self.steps]
 
     @staticmethod
-    def read(log: list[str], *, alike: bool = False) -> "Schedule":
+    def read(log: list[str]) -> "Schedule":
         """The schedule that was written so."""
-        return Schedule(tuple(map(_read_step, log)), alike)
+        return Schedule(tuple(map(_read_step, log)))
 
 
 def _arguments(step: Step) -> list[str]:

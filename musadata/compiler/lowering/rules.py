@@ -73,9 +73,9 @@ class Call:
         items = tuple(as_index(item) for item in self.list_of(name))
         return items * count if len(items) == 1 and count > 1 else items
 
-    def numbers(self, name: str, count: int = 0) -> tuple[int, ...]:
+    def numbers(self, name: str) -> tuple[int, ...]:
         """A list of plain integers; a size that varies is refused."""
-        return tuple(self._constant(name, item) for item in self.sizes(name, count))
+        return tuple(self._constant(name, item) for item in self.sizes(name))
 
     def size(self, name: str) -> Index:
         return as_index(self.node.arguments[name])
