@@ -28,12 +28,10 @@ from musadata.compiler.emission.tile_operands import (
 from musadata.compiler.emission.tiled import (
     BUSY_BLOCKS,
     TILE,
-    along_x,
     longest_first,
     parts_of,
-    write_batch,
     write_depth,
-    write_phases,
+    write_entry,
     write_results,
 )
 from musadata.compiler.ir.code import THREAD_X, Binary, Braces, Comment, Expression, Name, Unary, apply, code
@@ -115,16 +113,15 @@ def _operands(
 
 def emit_register_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     """A block per tile of the output; each thread keeps a rectangle of sums in registers."""
-    stage, (batch, rows, cols) = kernel.reductions[0], parts_of(kernel)
+    stage, (_, rows, cols) = kernel.reductions[0], parts_of(kernel)
     whole, share = schedule.get(Tile), schedule.get(Unroll)
     tile = RegisterTile(*whole.sides, share.rows, share.cols)
     own = [*own_names(kernel.axes), *(v.name for v in stage.axes), "thread_row", "thread_col", stage.local]
     block = Block.of(kernel, schedule, own)
     operands = _operands(block, stage, rows, cols)
-    _write_positions(block, tile, operands, *longest_first(whole, along_x(block, stage, batch)))
+    _write_positions(block, tile, operands, *longest_first(block, kernel, whole))
     write_places(block, tile, operands)
-    write_batch(block, batch, along_x(block, stage, batch))
-    write_phases(block, stage)
+    write_entry(block, kernel)
     if aligned := alignment(block, operands):
         block.declare("aligned", aligned, "bool")
     block.array("float", "sums", tile.thread_rows, tile.thread_cols, value=Braces())
@@ -141,7 +138,7 @@ def emit_register_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     )
     block.blank()
     _write_results(block, kernel, stage, tile, rows, cols)
-    setup = write_grid(block, tile, operands, batch, stage, whole.rows_first)
+    setup = write_grid(block, kernel, tile, operands, whole.rows_first)
     functions = load_functions(operands)
     return finish(kernel, schedule, block, setup, threads=(tile.threads,), helpers=functions, bounds=tile.threads)
 

@@ -28,13 +28,11 @@ from musadata.compiler.emission.tile_operands import (
     write_places,
 )
 from musadata.compiler.emission.tiled import (
-    along_x,
     longest_first,
     parts_of,
     results,
-    write_batch,
     write_depth,
-    write_phases,
+    write_entry,
     write_results,
 )
 from musadata.compiler.ir.code import THREAD_X, Braces, Expression, Name, apply, every, product
@@ -108,7 +106,7 @@ class _OnTensorCores:
         self.kernel, self.schedule, self.stage = kernel, schedule, kernel.reductions[0]
         core, ahead = schedule.get(TensorCore), schedule.find(Prefetch) is not None
         self.tile = FragmentTile(*schedule.get(Tile).sides, core.rows, core.cols, ahead)
-        self.dtype, (self.batch, self.rows, self.cols) = half_type(kernel), parts_of(kernel)
+        self.dtype, (_, self.rows, self.cols) = half_type(kernel), parts_of(kernel)
         own = [*own_names(kernel.axes), *(v.name for v in self.stage.axes), *_NAMES, self.stage.local]
         block = self.block = Block.of(kernel, schedule, own)
         sides = (("left", self.rows), ("right", self.cols))
@@ -118,8 +116,7 @@ class _OnTensorCores:
         """Fetch slices, multiply them, and store what is made of the sums."""
         block, tile, operands, whole = self.block, self.tile, self.operands, self.schedule.get(Tile)
         shared = self._write_tiles()
-        beside = along_x(block, self.stage, self.batch)
-        row_block, col_block = longest_first(whole, beside)
+        row_block, col_block = longest_first(block, self.kernel, whole)
         block.declare("first_row", row_block * tile.rows)
         block.declare("first_col", col_block * tile.cols)
         across, warp = tile.cols // tile.warp_cols, Name("warp")
@@ -127,8 +124,7 @@ class _OnTensorCores:
         block.declare("warp_row", warp / across * tile.warp_rows)
         block.declare("warp_col", warp % across * tile.warp_cols)
         write_places(block, tile, operands)
-        write_batch(block, self.batch, beside)
-        write_phases(block, self.stage)
+        write_entry(block, self.kernel)
         down, across = tile.fragments
         block.array("float", "sums", down, across, 4, value=Braces())
         depth = write_depth(block, self.kernel, (tile.rows, tile.cols))
@@ -146,7 +142,7 @@ class _OnTensorCores:
             self.kernel,
             self.schedule,
             block,
-            write_grid(block, tile, operands, self.batch, self.stage, whole.rows_first),
+            write_grid(block, self.kernel, tile, operands, whole.rows_first),
             threads=(tile.threads,),
             helpers=[*swizzle, *functions, *vector_functions(self.dtype, *dict.fromkeys(used), "multiply_fragments")],
             bounds=tile.threads,

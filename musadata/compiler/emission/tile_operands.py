@@ -45,7 +45,7 @@ from musadata.compiler.ir.index_formulas import (
 )
 from musadata.compiler.ir.scalar import Buffer, Load, Scalar
 from musadata.compiler.ir.schedule import Step
-from musadata.compiler.lowering.fusion import Reduce
+from musadata.compiler.lowering.fusion import Kernel, Reduce
 from musadata.compiler.lowering.layout import flat_position, flatten
 from musadata.compiler.lowering.rewriting import substitute
 
@@ -407,16 +407,9 @@ def load_functions(operands: Sequence[Operand], *, copied: bool = False) -> list
     return loads + [text for dtype in used if copied for text in vector_functions(dtype, "copy_eight")]
 
 
-def write_grid(
-    block: Block,
-    tile: BlockTile,
-    operands: Sequence[Operand],
-    batch: tuple[Variable, ...],
-    stage: Reduce,
-    rows_first: bool,
-) -> Body:
+def write_grid(block: Block, kernel: Kernel, tile: BlockTile, operands: Sequence[Operand], rows_first: bool) -> Body:
     """The launch of a block for each tile; the more of them along x: rows, if they are first."""
     left, right = operands
     counts = covering(left.count, tile.rows), covering(right.count, tile.cols)
-    blocks = grid(block, batch, stage, *counts, rows_first)
+    blocks = grid(block, kernel, *counts, rows_first)
     return constant("threads", tile.threads), sides("blocks", *blocks)

@@ -159,7 +159,7 @@ class _Tiles:
         self.block = Block.of(kernel, schedule, [*inner, *self.own_names, self.stage.local])
         self.row = self.rows[0].name if len(self.rows) == 1 else "tile_row"
         self.col = self.cols[0].name if len(self.cols) == 1 else "tile_col"
-        self.row_block, self.col_block = longest_first(tile, along_x(self.block, self.stage, self.batch))
+        self.row_block, self.col_block = longest_first(self.block, kernel, tile)
         self.left, self.right = self.stage.operands
         self.crossed = len(self.cols) == 1 and _runs_along(self.right, self.stage.axes)
 
@@ -170,8 +170,7 @@ class _Tiles:
         block.shared(kind, "left_tile", self.high, side)
         block.shared(kind, "right_tile", side, self.wide + padding)
         self._write_positions(self.row_block * self.high, self.col_block * self.wide)
-        write_batch(block, self.batch, along_x(block, self.stage, self.batch))
-        write_phases(block, self.stage)
+        write_entry(block, self.kernel)
         rows, cols = count_of(block, self.rows), count_of(block, self.cols)
         block.name_flat(self.rows, self.row)
         block.name_flat(self.cols, self.col)
@@ -190,7 +189,7 @@ class _Tiles:
             write_results(block, self.kernel)
         decode_used(block, head, (self.row, self.rows), (self.col, self.cols))
         counts = covering(rows, self.high), covering(cols, self.wide)
-        blocks = grid(block, self.batch, self.stage, *counts, self.schedule.get(Tile).rows_first)
+        blocks = grid(block, self.kernel, *counts, self.schedule.get(Tile).rows_first)
         setup = (sides("threads", side, side), sides("blocks", *blocks))
         return finish(self.kernel, self.schedule, block, setup, threads=(side, side))
 
@@ -309,18 +308,25 @@ def results(kernel: Kernel) -> list[Store]:
     return [*own, *kernel.stores]
 
 
-def longest_first(tile: Tile, shared: Expression | None = None) -> tuple[Expression, Expression]:
-    """The blocks of rows and of columns: the more of them along x, since only a grid's x has more than 65,535. There,
-    `shared` blocks lie side by side that have the same rows and columns."""
-    along_x = BLOCK_X / shared if shared else BLOCK_X
-    return (along_x, BLOCK_Y) if tile.rows_first else (BLOCK_Y, along_x)
+def longest_first(block: Block, kernel: Kernel, tile: Tile) -> tuple[Expression, Expression]:
+    """The blocks of rows and of columns: the more of them along x, since only a grid's x has more than 65,535."""
+    shared = _along_x(block, kernel)
+    first = BLOCK_X / shared if shared else BLOCK_X
+    return (first, BLOCK_Y) if tile.rows_first else (BLOCK_Y, first)
 
 
-def along_x(block: Block, stage: Reduce, batch: tuple[Variable, ...]) -> Expression | None:
-    """How many blocks lie side by side along x that differ by their phase or group alone: phases read the same places
-    and store next to each other, so they meet in the cache. None where the batch goes along z."""
-    is_shared = stage.contraction is not None and stage.contraction.shared
-    return bracketed(count_of(block, batch), ATOM) if is_shared else None
+def _along_x(block: Block, kernel: Kernel) -> Expression | None:
+    """How many blocks with the same rows and columns lie side by side along x, which differ by their phase or group
+    alone: phases read the same places and store next to each other, so they meet in the cache. None where the batch
+    goes along z."""
+    contraction = kernel.reductions[0].contraction
+    return bracketed(count_of(block, parts_of(kernel)[0]), ATOM) if contraction and contraction.shared else None
+
+
+def write_entry(block: Block, kernel: Kernel) -> None:
+    """Where in the batch a block is, and what depends on its phase alone."""
+    write_batch(block, parts_of(kernel)[0], _along_x(block, kernel))
+    _write_phases(block, kernel.reductions[0])
 
 
 def write_batch(block: Block, batch: tuple[Variable, ...], shared: Expression | None = None) -> None:
@@ -336,7 +342,7 @@ def write_batch(block: Block, batch: tuple[Variable, ...], shared: Expression | 
         decode(block, flat, batch, frozenset(batch))
 
 
-def write_phases(block: Block, stage: Reduce) -> None:
+def _write_phases(block: Block, stage: Reduce) -> None:
     """What depends on a block's phase alone: how many taps it has, the first of them, and where that reads."""
     if stage.contraction is None:
         return
@@ -353,16 +359,9 @@ def write_phases(block: Block, stage: Reduce) -> None:
                 block.name_formula(found, name if found in counts else f"{name}_{letter}")
 
 
-def grid(
-    block: Block,
-    batch: tuple[Variable, ...],
-    stage: Reduce,
-    rows: Expression,
-    cols: Expression,
-    rows_first: bool,
-) -> tuple[Expression, ...]:
+def grid(block: Block, kernel: Kernel, rows: Expression, cols: Expression, rows_first: bool) -> tuple[Expression, ...]:
     """The extents of a grid with so many tiles of rows and columns."""
-    shared = along_x(block, stage, batch)
+    shared, batch = _along_x(block, kernel), parts_of(kernel)[0]
     blocks = (rows, cols) if rows_first else (cols, rows)
     if shared:
         return shared * bracketed(blocks[0], ATOM), blocks[1]
