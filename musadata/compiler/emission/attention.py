@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from musadata.compiler.emission.block import Block, decode, decode_used
+from musadata.compiler.emission.block import Block, Flat, decode, decode_used
 from musadata.compiler.emission.cpp import C_TYPES, number
 from musadata.compiler.emission.launch import EmittedKernel, constant, count_of, finish, sides
 from musadata.compiler.emission.pointwise import stored, write_store
@@ -26,7 +26,7 @@ from musadata.compiler.ir.code import (
     covering,
     product,
 )
-from musadata.compiler.ir.index_formulas import Variable, of
+from musadata.compiler.ir.index_formulas import of
 from musadata.compiler.ir.scalar import Attended, Choose, Compare, Literal, Scalar, plain
 from musadata.compiler.ir.schedule import Carry, Schedule, Split, Stage, Step
 from musadata.compiler.lowering.fusion import Kernel
@@ -179,22 +179,14 @@ class Attention:
             self.block.hoist(part, frozenset(self.batch), frozenset())
 
     def assigned(
-        self,
-        value: Scalar,
-        *flat: tuple[str, tuple[Variable, ...]],
-        rename: Mapping[str, Expression] | None = None,
-        depth: int = 5,
+        self, value: Scalar, *flat: Flat, rename: Mapping[str, Expression] | None = None, depth: int = 5
     ) -> Inserted:
         """The statement that gives `value` what a scalar is, with what it needs."""
         block = self.block
         return self.statements(depth, rename or {}, lambda: block.assign("value", block.value(value)), *flat)
 
     def statements(
-        self,
-        depth: int,
-        rename: Mapping[str, Expression],
-        write: Callable[[], None],
-        *flat: tuple[str, tuple[Variable, ...]],
+        self, depth: int, rename: Mapping[str, Expression], write: Callable[[], None], *flat: Flat
     ) -> Inserted:
         """What a function adds, at a depth; the axes that it uses are computed from flat positions first."""
         block, found = self.block, list[Statement]()

@@ -72,6 +72,7 @@ _MARKED = re.compile("(\0\\w+\0)")
 _DIGITS = re.compile(r"\d+")
 UNROLL = "#pragma unroll"
 Scope = AbstractContextManager[None]
+Flat = tuple[str, tuple[Variable, ...]]  # the name of a flat position, and the axes that it goes over
 
 
 class Block:
@@ -494,7 +495,7 @@ def decode(block: Block, flat: str, variables: tuple[Variable, ...], used: froze
         block.declare(variable.name, block.index(index))
 
 
-def decode_used(block: Block, place: int, *parts: tuple[str, tuple[Variable, ...]]) -> None:
+def decode_used(block: Block, place: int, *parts: Flat) -> None:
     """Before the statements from `place` on, compute the axes from their flat positions that those use by name."""
     body, names = block.body[place:], names_of(tuple(block.body[place:]))
     del block.body[place:]

@@ -37,7 +37,7 @@ from musadata.compiler.emission.tiled import (
 from musadata.compiler.ir.code import THREAD_X, Binary, Braces, Comment, Expression, Name, Unary, apply, code
 from musadata.compiler.ir.index_formulas import Variable
 from musadata.compiler.ir.schedule import Schedule, Stage, Step, Tile, Unroll
-from musadata.compiler.lowering.fusion import Kernel, Reduce
+from musadata.compiler.lowering.fusion import Kernel
 
 _PADDING = 4  # floats at the end of a tile's row, so that threads which write a column reach different banks
 
@@ -98,27 +98,26 @@ def _narrow_side(tile: RegisterTile, rows: int, cols: int) -> int:
 def fitted(tile: RegisterTile, kernel: Kernel, blocks: int) -> RegisterTile:
     """The tile as a kernel can have it, where so many blocks cover its result: less of it where some operand is moved
     element by element, which takes more registers."""
-    if all(operand.base is not None for operand in _operands(Block(()), kernel.reductions[0], *parts_of(kernel)[1:])):
+    if all(operand.base is not None for operand in _operands(Block(()), kernel)):
         return tile
     is_few = tile == MEDIUM and blocks < _FEW_BLOCKS
     return replace(MEDIUM, thread_rows=4) if is_few else _ELEMENTWISE.get(tile, tile)
 
 
-def _operands(
-    block: Block, stage: Reduce, rows: tuple[Variable, ...], cols: tuple[Variable, ...]
-) -> tuple[Operand, Operand]:
+def _operands(block: Block, kernel: Kernel) -> tuple[Operand, Operand]:
+    stage, (_, rows, cols) = kernel.reductions[0], parts_of(kernel)
     left = read_operand(block, stage, "left", rows, "float32")
     return left, read_operand(block, stage, "right", cols, "float32")
 
 
 def emit_register_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     """A block per tile of the output; each thread keeps a rectangle of sums in registers."""
-    stage, (_, rows, cols) = kernel.reductions[0], parts_of(kernel)
+    stage = kernel.reductions[0]
     whole, share = schedule.get(Tile), schedule.get(Unroll)
     tile = RegisterTile(*whole.sides, share.rows, share.cols)
     own = [*own_names(kernel.axes), *(v.name for v in stage.axes), "thread_row", "thread_col", stage.local]
     block = Block.of(kernel, schedule, own)
-    operands = _operands(block, stage, rows, cols)
+    operands = _operands(block, kernel)
     _write_positions(block, tile, operands, *longest_first(block, kernel, whole))
     write_places(block, tile, operands)
     write_entry(block, kernel)
@@ -137,7 +136,7 @@ def emit_register_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
         lambda operand: _put_away(block, tile, operand),
     )
     block.blank()
-    _write_results(block, kernel, stage, tile, rows, cols)
+    _write_results(block, kernel, tile)
     setup = write_grid(block, kernel, tile, operands, whole.rows_first)
     functions = load_functions(operands)
     return finish(kernel, schedule, block, setup, threads=(tile.threads,), helpers=functions, bounds=tile.threads)
@@ -174,14 +173,8 @@ def _part(counter: str, share: int, extent: int) -> Expression:
     return one if share == 4 else one / 4 * (extent * 4 // share) + one % 4
 
 
-def _write_results(
-    block: Block,
-    kernel: Kernel,
-    stage: Reduce,
-    tile: RegisterTile,
-    rows: tuple[Variable, ...],
-    cols: tuple[Variable, ...],
-) -> None:
+def _write_results(block: Block, kernel: Kernel, tile: RegisterTile) -> None:
+    stage, (_, rows, cols) = kernel.reductions[0], parts_of(kernel)
     sides = [
         ("i", flat_name("left", rows), rows, "row", tile.thread_rows, tile.rows),
         ("j", flat_name("right", cols), cols, "col", tile.thread_cols, tile.cols),

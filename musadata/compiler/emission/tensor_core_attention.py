@@ -7,7 +7,7 @@ of 0.68).
 """
 
 from musadata.compiler.emission.attention import BUSY_BLOCKS, Attention, AttentionTile, Parts, Words
-from musadata.compiler.emission.block import INDEX, UNROLL, decode_used
+from musadata.compiler.emission.block import INDEX, UNROLL, Flat, decode_used
 from musadata.compiler.emission.cpp import C_TYPES, number, vector_functions
 from musadata.compiler.emission.launch import EmittedKernel, constant, finish
 from musadata.compiler.emission.pointwise import stored
@@ -35,7 +35,6 @@ from musadata.compiler.ir.code import (
     covering,
     every,
 )
-from musadata.compiler.ir.index_formulas import Variable
 from musadata.compiler.ir.scalar import Attended, Scalar
 from musadata.compiler.ir.schedule import Schedule, Step, TensorCore
 from musadata.compiler.lowering.fusion import Kernel
@@ -184,13 +183,7 @@ class _OnTensorCores(Attention):
         return constant("first_col", BLOCK_Y * self.tile.cols), Declare(INDEX, places)
 
     def _fetched(
-        self,
-        depth: int,
-        side: str,
-        value: Scalar,
-        line: tuple[str, tuple[Variable, ...]],
-        target: Expression,
-        col: tuple[str, tuple[Variable, ...]] | None = None,
+        self, depth: int, side: str, value: Scalar, line: Flat, target: Expression, col: Flat | None = None
     ) -> Inserted:
         """The loops that bring a tile; its lines go along the depth, or along the columns `col`."""
         along = line if col is None else col
@@ -207,14 +200,7 @@ class _OnTensorCores(Attention):
         known = {self.row: self.row_count, self.col: self.col_count}
         return name, known.get(name) or self.block.index((self.key if name == self.key.name else self.depth).extent)
 
-    def _write_fetch(
-        self,
-        operand: Operand,
-        line: tuple[str, tuple[Variable, ...]],
-        target: Expression,
-        col: tuple[str, tuple[Variable, ...]] | None,
-        group: int,
-    ) -> None:
+    def _write_fetch(self, operand: Operand, line: Flat, target: Expression, col: Flat | None, group: int) -> None:
         block, place, counter = self.block, self.place, self.counters["c"] if col else self.depth.name
         step, count = self._counted(col[0] if col else self.depth.name)
         lines = self.tile.rows if operand.side == "left" else self.tile.keys
