@@ -135,7 +135,7 @@ class Verifier:
         A candidate is judged at uneven sizes, and at such as are as even as the reference's own: it may rely on that,
         or have a path of its own for them, so that these decide. One that fails at both, or has the reference's own
         sizes written into it, is judged at these alone on a device; elsewhere nothing can be said of it if they are
-        written into it.
+        written into it. Where it goes wrong at uneven sizes without an exception, that is a fact of other shapes.
         """
         measure = MeasureSet(lone.text, lone.measure) if lone.measure else None
         small = Exercise(content_id("task", lone.text), lone.text, list, lambda: measure)
@@ -164,6 +164,8 @@ class Verifier:
             )
         proof = -1 if _fails_at_size(judgements[0]) else 0  # what was judged on all input sets
         further = [one for one in judgements[-1].findings if one.condition == DERIVED]
+        if proof and not any(one.rule == rules.EXECUTE_EXCEPTION.id for one in judgements[0].findings):
+            further += [replace(one, condition=DERIVED) for one in judgements[0].findings]
         judgement = judgements[proof].adding(further)
         return self._judge_at_declared(lone, candidate, judgement, describe_sizes(lone.shrunk[proof]))
 

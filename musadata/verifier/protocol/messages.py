@@ -293,13 +293,15 @@ class Literal:
 @dataclass(frozen=True)
 class PlannedSet:
     """An input set. `literals`: per argument, None for a tensor; `handed_on`: outputs that may be an input; `init`: the
-    constructor's arguments of a model of its own that has others; `updated`: buffers that count as further outputs."""
+    constructor's arguments of a model of its own that has others; `updated`: buffers that count as further outputs;
+    `loaded`: its state goes into the model of the other sets, and out of it again."""
 
     literals: tuple[Literal | None, ...]
     shape: int
     handed_on: tuple[int, ...]
     init: Json = None
     updated: tuple[str, ...] = ()
+    loaded: bool = False
 
 
 @dataclass(frozen=True)
@@ -405,6 +407,7 @@ class ReferenceSet:
     own_state: bool = False
     init: Json = None
     updated: tuple[str, ...] = ()
+    loaded: bool = False
 
 
 @dataclass(frozen=True)

@@ -31,11 +31,13 @@ REDRAWN, NEGATED = "plain, and constants have other values", "plain, and constan
 # Of the state: parameters that are small or alike at first, scaled up or turned, as no clamp expects.
 RAISED, TURNED = "plain, and lone parameters are large", "plain, and lone parameters have the other sign"
 STATES = (RAISED, TURNED)
+# What is made of weights before their last change, as an optimiser makes, is of no use.
+RELOADED = "plain, with other weights in the same model"
 # Of a model that is constructed with other arguments than the declared ones, as far as the reference accepts these.
 REBUILT = "of a model with other arguments"
 # Results, and with them the buffers that a call of the reference changes, such as running statistics.
 UPDATED = "plain, with buffers as the call leaves them"
-OWN_MODELS = (*STATES, REBUILT, UPDATED)
+OWN_MODELS = (*STATES, RELOADED, REBUILT, UPDATED)
 SCALED_BY = "scaled by "  # and a number
 # Detect what is taken for 0, exponentials that overflow, and clamps. Larger ones refuse honest kernels: squares
 # overflow where PyTorch adds in float64, and flash attention's fused exponent underflows for scores of 1e10.

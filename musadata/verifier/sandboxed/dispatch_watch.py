@@ -4,6 +4,7 @@ The device's own records do not cover tensors on the CPU, where a candidate coul
 """
 
 import hashlib
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
 
@@ -38,8 +39,14 @@ class DispatchWatch(DispatchMode):
         self.operators: set[str] = set()
         self.to_host = 0
         self.parts = 0
+        self._counting: set[str] = set()
         self._keep = keep
         self._kept: dict[int, torch.Tensor] = {}  # by where its memory begins
+
+    def besides_counters(self, recorded: Iterable[str]) -> set[str]:
+        """Names of all operators, of which a backend has recorded some, but for those that only count, such as batches:
+        in place, in an integer."""
+        return (set(recorded) | self.operators) - (self._counting - self.operators)
 
     def written(self) -> list[str]:
         """Digests of the whole memory of each tensor on a device that operators have returned."""
@@ -61,7 +68,7 @@ class DispatchWatch(DispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         if func.namespace not in BUILTIN:
             return self._run_own(func, args, kwargs or {})
-        self.operators.add(str(func))
+        (self._counting if _counts(func, args) else self.operators).add(str(func))
         self.parts += _writes_part(func, args)
         result = func(*args, **(kwargs or {}))
         if self._keep:
@@ -111,6 +118,11 @@ def _print_watched(tensor: torch.Tensor, *, tensor_contents: Any = None) -> str:
     for watch in _watching[-1:]:
         watch.to_host += tensor.numel() if tensor.device.type != "cpu" else 0
     return _print_tensor(tensor, tensor_contents=tensor_contents)
+
+
+def _counts(func: Any, args: tuple[Any, ...]) -> bool:
+    counter = args[0] if func.overloadpacket is torch.ops.aten.add_ else None
+    return isinstance(counter, torch.Tensor) and counter.numel() == 1 and counter.dtype is torch.int64
 
 
 def _writes_part(func: Any, args: tuple[Any, ...]) -> bool:

@@ -267,12 +267,12 @@ def _peaks(rising: torch.Tensor, places: random.Random) -> torch.Tensor:
 
 
 def _with_infinities(drawn: _Drawn) -> torch.Tensor:
-    """One element in the first third becomes +inf, one in the last third -inf."""
+    """One element in the first third becomes +inf, one in the last third -inf, and the first of the last row."""
     changed: torch.Tensor = drawn.value.clone()
     flat = changed.view(-1)
     if flat.numel() >= 8:
         flat[flat.numel() // 3] = math.inf
-        flat[flat.numel() - flat.numel() // 4] = -math.inf
+        flat[[flat.numel() - flat.numel() // 4, -changed.shape[-1]]] = -math.inf
     return changed
 
 

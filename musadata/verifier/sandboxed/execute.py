@@ -149,6 +149,8 @@ class _Session:
         for call in run.plan.calls:
             Path("facts").write_text(json.dumps(encode(self.facts)))
             made = _carry_out(run, call)
+            if run.plan.sets[call.set].loaded:
+                copy_state(run.model, unpack_torch(run.plan.state), set(run.plan.parameters))
             self.facts = replace(self.facts, calls=(*self.facts.calls, made))
             if made.error and not call.null_kernels and not call.may_refuse:
                 break
@@ -260,15 +262,17 @@ def _carry_out(run: _Run, call: messages.Call) -> messages.CallFacts:
 
 
 def _model_of_set(run: _Run, index: int) -> torch.nn.Module:
-    """A model of its own, with the state that the set is called with: what a model has made of its weights is kept.
+    """A model of its own, with the state that the set is called with, so that what a model has made of its weights is
+    kept; or the one of the other sets, so that it is not.
 
     Raises:
         Exception: whatever a program raises that does not take the arguments; ValueError if it has other state.
     """
-    init = run.plan.sets[index].init
-    arguments = decode(run.plan.init if init is None else init)
-    model, _ = construct_seeded(lambda: type(run.model)(*arguments), run.plan.seed)
-    model = model.to(run.backend.DEVICE)
+    init, model = run.plan.sets[index].init, run.model
+    if not run.plan.sets[index].loaded:
+        arguments = decode(run.plan.init if init is None else init)
+        model, _ = construct_seeded(lambda: type(run.model)(*arguments), run.plan.seed)
+        model = model.to(run.backend.DEVICE)
     problems = copy_state(model, unpack_torch(run.plan.states[str(index)]), set(run.plan.parameters))
     if init is not None and problems:
         raise ValueError(problems[0])
@@ -407,7 +411,7 @@ def _describe_records(records: Records, watch: DispatchWatch) -> messages.CallRe
     """A call as the backend's module and the dispatch of PyTorch's operators have recorded it."""
     done = [launch for launch in records.kernels if not launch.error]
     return messages.CallRecords(
-        operators=tuple(sorted({str(name).replace("::", ".") for name in records.operators} | watch.operators)),
+        operators=tuple(sorted(watch.besides_counters(str(name).replace("::", ".") for name in records.operators))),
         to_host=count_moved_or_pinned(records, watch),
         kernels=tuple(sorted({launch.name for launch in done})),
         launches=sum(launch.count for launch in done),

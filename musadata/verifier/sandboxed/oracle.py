@@ -40,7 +40,7 @@ from musadata.verifier.sandboxed.double_precision import Tables, call_in_double,
 from musadata.verifier.sandboxed.draws import apply_variant
 from musadata.verifier.sandboxed.model_state import construct_seeded, find_lone, randomise, tensors_of, turn
 from musadata.verifier.sandboxed.nonfinite import relax
-from musadata.verifier.sandboxed.other_arguments import vary_arguments
+from musadata.verifier.sandboxed.other_arguments import vary_arguments, with_defaults
 from musadata.verifier.sandboxed.rounding_noise import measure_typical
 from musadata.verifier.sandboxed.tied_choices import UNSTABLE, depends_on_choice
 
@@ -94,6 +94,7 @@ class _Reference:
         initial: digests of its parameters and buffers as they were constructed.
         tables: see `find_tables`.
         remake: another such model, and what `find_lone` finds in it.
+        is_randomised: whether its parameters are other ones than were constructed.
         arguments: of its constructor.
         rebuild: another model, constructed with other ones.
         text: of the reference.
@@ -108,6 +109,7 @@ class _Reference:
     initial: dict[str, str]
     tables: Tables
     remake: Callable[[], tuple[torch.nn.Module, list[str]]]
+    is_randomised: bool
     arguments: list[Any]
     rebuild: Callable[[list[Any]], torch.nn.Module]
     text: str
@@ -197,7 +199,8 @@ def _build_stable(source: Any, arguments: Any, request: ReferenceRequest) -> _Re
             initial,
             tables,
             partial(_change_state, lambda: construct()[0], request.seed, changed),
-            [] if request.as_constructed else list(arguments),
+            changed[0],
+            [] if request.as_constructed else with_defaults(source.Model, arguments),
             partial(rebuild, changed),
             request.reference,
         )
@@ -266,7 +269,8 @@ def _run_plan(index: int, plan: InputSet, reference: _Reference) -> Iterator[Ref
         for own, init in _with_own_models(plan, reference):
             for found in _run_extreme(index, plan, own):
                 _write(f"state{index}", tensors_of(own.model))
-                yield replace(found, own_state=True, init=init, updated=own.updated)
+                loaded = plan.variant == variants.RELOADED
+                yield replace(found, own_state=True, init=init, updated=own.updated, loaded=loaded)
                 index += 1
     elif plan.variant in _USUAL:
         yield _run_set(index, plan, reference)
@@ -286,6 +290,12 @@ def _with_own_models(plan: InputSet, reference: _Reference) -> Iterator[tuple[_R
         changed = tuple(name for name, tensor in tensors_of(called).items() if not torch.equal(tensor, before[name]))
         own = replace(reference, model=reference.remake()[0], updated=changed, usual={})
         yield from [(own, None)] if changed else []
+        return
+    if plan.variant == variants.RELOADED:
+        model, _ = reference.remake()
+        if reference.is_randomised and list(model.parameters()):
+            randomise(model, plan.seed, buffers=False)
+            yield replace(reference, model=model, usual={}), None
         return
     if plan.variant != variants.REBUILT:
         model, lone = reference.remake()

@@ -1,5 +1,6 @@
 """Inside the sandbox: other arguments for a reference's constructor, found by trying what matters to it."""
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -7,6 +8,21 @@ _MOST_TRIED, _MOST_FOUND = 16, 4
 _FEW = 8  # a smaller integer is a window, a stride, a dimension; a larger one may be a size
 _WHOLE_WARPS = 64
 _SMALL = 0.05
+
+
+def with_defaults(kind: type, arguments: Sequence[Any]) -> list[Any]:
+    """The arguments of a constructor, and after them the defaults of the next ones, as far as these are plain."""
+    found = list(arguments)
+    try:
+        parameters = [*inspect.signature(kind).parameters.values()][len(found) :]
+    except (TypeError, ValueError):
+        return found
+    for one in parameters:
+        is_plain = one.default is None or isinstance(one.default, (bool, int, float, str, tuple))
+        if one.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD or not is_plain:
+            break
+        found.append(one.default)
+    return found
 
 
 def vary_arguments(arguments: Sequence[Any], matters: Callable[[list[Any]], bool]) -> Iterator[list[Any]]:

@@ -103,7 +103,7 @@ def describe_plan(
         parameters=expectation.parameters,
         seed=seed,
         sets=tuple(
-            messages.PlannedSet(item.literals, item.plan.shape, item.handed_on, item.init, item.updated)
+            messages.PlannedSet(item.literals, item.plan.shape, item.handed_on, item.init, item.updated, item.loaded)
             for item in sets
         ),
         calls=tuple(calls),

@@ -84,7 +84,7 @@ def plan_sets(
     seen, others = sets[: first + 1], sets[first + 1 :]
     further = [draw_set(len(shapes) + number, variants.DERIVED, 0) for number in range(derived)]
     if brief:
-        return [*seen, *further, *others]
+        return [*seen, *further, *others, draw_set(main, variants.UPDATED, variants.UPDATED)]
     sets = [*seen, *(replace(seen[-1], variant=variant) for variant in variants.PERTURBED), *further, *others]
     smallest = min(full, key=lambda shape: _elements(shapes[shape]))
     rows = [
