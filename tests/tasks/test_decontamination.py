@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import random
+import subprocess
+import sys
 
 import pytest
 
@@ -180,3 +182,12 @@ def test_unknown_set_is_an_error_that_lists_the_shipped_ones():
 def test_checkout_without_tasks_is_an_error(tmp_path, capsys):
     assert main(["--benchmark", "x", "--checkout", str(tmp_path)]) == 2
     assert str(tmp_path) in capsys.readouterr().err
+
+
+def test_no_hash_loads_the_compiler_of_pytorch():
+    """It would cost seconds in every execution of stage 1."""
+    text = reference("return torch.softmax(x, -1)")
+    program = f"import sys\nfrom musadata.tasks.fingerprints.results import hash_results\nprint(hash_results({text!r}))"
+    program += '\nprint("torch._dynamo" in sys.modules)'
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert len(done.stdout) > 20 and done.stdout.endswith("False\n")
