@@ -180,9 +180,16 @@ class Verifier:
         found = outcome.value if outcome.ok else []
         return [tuple(restore(InputSpec, spec) for spec in specs) for specs in found]
 
-    def _judge_at_declared(self, lone: LoneReference, candidate: str, judgement: Judgement, shrunk: str) -> Verdict:
+    def _judge_at_declared(
+        self,
+        lone: LoneReference,
+        candidate: str,
+        judgement: Judgement,
+        shrunk: str,
+        kept: Sequence[tuple[int, ...]] = (),
+    ) -> Verdict:
         """The verdict on a candidate that is right at small sizes: as a whole at the declared one if that is little
-        work, or else where one size after the other is as declared."""
+        work, or else where one size after the other is as declared, beside those that are `kept`."""
         program = self._check(candidate)
         declared = DeclaredRun()
         if isinstance(program, Program) and lone.measure:
@@ -191,7 +198,7 @@ class Verifier:
         if not declared.is_whole and not declared.findings:
             for sizes in lone.declared_sizes():
                 for size in sizes:
-                    found = self._judge_resized(lone, candidate, [size], least=-1, brief=True)
+                    found = self._judge_resized(lone, candidate, [*kept, size], least=-1, brief=True)
                     for judged, resized in found:
                         if _fails_at_size(judged):
                             return replace(self._verdict(judged), shrunk=resized)
@@ -206,8 +213,11 @@ class Verifier:
         is judged with these, as far as that is little enough work."""
         written = lone.written_sizes(candidate)
         plain = {one.old for one in lone.shrunk[0]}.intersection(number for number, _, _ in written)
-        found = self._judge_resized(lone, candidate, [(size, size) for size in sorted(plain)]) if plain else []
+        kept = [(size, size) for size in sorted(plain)]
+        found = self._judge_resized(lone, candidate, kept) if plain else []
         for judged, sizes in found:
+            if judged.facts.right:  # with a number of its own, perhaps, that happens to be one of these sizes
+                return self._judge_at_declared(lone, candidate, judged, sizes, kept)
             if not _fails_at_size(judged):
                 return replace(self._verdict(judged), shrunk=sizes)
         if written and not found:

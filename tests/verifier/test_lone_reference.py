@@ -106,6 +106,16 @@ def test_a_wrong_candidate_is_not_undecided_for_a_number_that_happens_to_be_a_si
     assert verifier.verify_text(reference, relying).accepted
 
 
+def test_a_number_that_happens_to_be_a_size_does_not_spare_the_others(verifier, relu):
+    reference = SCALE.replace("600, 1000", "256, 5120")
+    rows = relu.replace("<<<(n + 255) / 256, 256>>>", "<<<dense.size(0), 256>>>")
+    rows = rows.replace("int n = dense.numel()", "int n = dense.size(1)").replace("blockIdx.x * blockDim.x + ", "")
+    each = "for (int k = 0; k < 16; ++k, i += 256) if (i < n) { int at = blockIdx.x * n + i; "
+    rows = rows.replace("if (i < n) ", each).replace("[i]", "[at]").replace(": x[at];", ": x[at]; }")
+    assert verifier.verify_text(reference, rows).error_class is ErrorClass.CORRECTNESS
+    assert verifier.verify_text(reference, rows.replace("k < 16", "k < 20")).facts.right
+
+
 def test_a_launch_that_no_device_accepts_at_the_declared_size_is_refused(verifier, relu):
     reference = SCALE.replace("600, 1000", "70000, 48")
     launch = "<<<dim3(1, dense.size(0)), 64>>>"
