@@ -8,6 +8,8 @@ from pathlib import Path
 from musadata.verifier.compilation.compile_errors import CompileError
 from musadata.verifier.compilation.sources import CandidateSources
 
+_OF_NVCC = re.compile(r"\b__(?:CUDACC|NVCC|CUDA_ARCH)__\b")
+
 
 def source_names(base: str, texts: Sequence[str]) -> list[str]:
     """The names by which messages mention the sources of a kind."""
@@ -19,6 +21,11 @@ def translation_units(sources: CandidateSources, kind: str) -> list[dict[str, st
     texts = {"cpp": sources.cpp, "cuda": sources.cuda}[kind]
     named = dict(zip(source_names(f"{kind}_source", texts), texts, strict=True))
     return [{name: text} for name, text in named.items()] if sources.separate else [named]
+
+
+def asks_for_compiler(sources: CandidateSources) -> bool:
+    """Whether C++ sources mean something else to nvcc, so that they are not to be compiled as CUDA's, or with them."""
+    return bool(sources.cuda) and any(map(_OF_NVCC.search, [*sources.cpp, *(text for _, text in sources.headers)]))
 
 
 def is_header_name(name: str) -> bool:

@@ -20,7 +20,14 @@ from musadata.verifier.compilation.diagnostics import NO_MESSAGE, list_errors
 from musadata.verifier.compilation.host_toolchain import Toolchain, find_program, find_toolchain
 from musadata.verifier.compilation.includes import refuse_missing_includes
 from musadata.verifier.compilation.sources import CandidateSources
-from musadata.verifier.compilation.units import bind_functions, definitions, place, translation_units, write_headers
+from musadata.verifier.compilation.units import (
+    asks_for_compiler,
+    bind_functions,
+    definitions,
+    place,
+    translation_units,
+    write_headers,
+)
 from musadata.verifier.rules.native.linked_names import RULES, refuse_hidden_calls
 
 _HERE = Path(__file__).parent
@@ -101,10 +108,13 @@ def _compile(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain, work: 
     write_headers(sources.headers, work)
     errors = said = ""
     start, apart = definitions(sources), _units(sources)
+    attempts = (
+        [apart] if any(unit.for_host for unit in apart) else [[_Unit("".join(unit.text for unit in apart))], apart]
+    )
     for way in _ways(sources, nvcc, toolchain):
         if way.full and not may_need_full_headers(said, sources.texts()):
             break
-        for units in (["".join(apart)], apart):
+        for units in attempts:
             said = _build(units, start, way, nvcc, toolchain, work, limits)
             if not said:
                 return work / "candidate.so"
@@ -115,13 +125,20 @@ def _compile(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain, work: 
 
 
 def _build(
-    units: Sequence[str], start: str, way: "_Way", nvcc: Nvcc, toolchain: Toolchain, work: Path, limits: CompileLimits
+    units: Sequence["_Unit"],
+    start: str,
+    way: "_Way",
+    nvcc: Nvcc,
+    toolchain: Toolchain,
+    work: Path,
+    limits: CompileLimits,
 ) -> str:
     """Compile and link the units, each after the prelude and `start`; what failed, or ""."""
     objects = []
     for index, unit in enumerate(units):
-        (work / SOURCE).write_text(way.prelude + start + unit, encoding="utf-8", errors="replace")
-        said = run_compiler(way.compiling, work, limits).failure
+        prelude, command = (_PRELUDE, way.compiling_host) if unit.for_host else (way.prelude, way.compiling)
+        (work / SOURCE).write_text(prelude + start + unit.text, encoding="utf-8", errors="replace")
+        said = run_compiler(command, work, limits).failure
         if said:
             return said
         objects.append((work / "candidate.o").rename(work / f"candidate{index}.o"))
@@ -129,7 +146,18 @@ def _build(
     return run_compiler(_link_command(nvcc, toolchain, objects, way.linking), work, limits).failure
 
 
-def _units(sources: CandidateSources) -> list[str]:
+@dataclass(frozen=True)
+class _Unit:
+    """A unit's text, and whether the host's compiler compiles it, as PyTorch has it do with C++ sources.
+
+    Where that makes no difference nvcc does, which has the headers ready and can compile all sources as one unit.
+    """
+
+    text: str
+    for_host: bool = False
+
+
+def _units(sources: CandidateSources) -> list[_Unit]:
     """The units that PyTorch would make of the sources, every line named as the candidate's own."""
     cpp, cuda = (
         ["".join(place(name, text) for name, text in unit.items()) for unit in translation_units(sources, kind)]
@@ -138,15 +166,20 @@ def _units(sources: CandidateSources) -> list[str]:
     bindings = bind_functions(sources.functions)
     if bindings:
         cpp = [*cpp[:-1], "".join([*cpp[-1:], bindings])]
-    return [unit for unit in (*cpp, *cuda) if unit]
+    for_host = asks_for_compiler(sources)
+    return [*(_Unit(text, for_host) for text in cpp if text), *(_Unit(text) for text in cuda if text)]
 
 
 @dataclass(frozen=True)
 class _Way:
-    """What to begin the unit with, how to compile it, what to link it with; `full`: with PyTorch's own headers."""
+    """What to begin the unit with, how to compile it by nvcc and by the host's compiler, what to link it with.
+
+    `full`: with PyTorch's own headers.
+    """
 
     prelude: str
     compiling: Sequence[str]
+    compiling_host: Sequence[str]
     linking: Sequence[str]
     full: bool = False
 
@@ -161,13 +194,15 @@ def _ways(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain) -> Iterat
     support = [str(build_support(tuple(nvcc.include_flags), nvcc.version))]
     whole = Prelude(_PRELUDE, include_folder())
     preludes = [(reduced_prelude.build_prelude(), reduced_prelude.FLAGS)] if reduced_prelude.suffices(sources) else []
+    host = _host_command(nvcc, toolchain, [f"-I{include_folder()}"])
     for prelude, flags in (*preludes, (whole, _FLAGS)):
         command = _compile_command(nvcc, toolchain, [*flags, *defines, f"-I{HEADERS}"])
         script = share_phases(toolchain, nvcc.version, tuple(command), prelude)
         if script is not None:
-            yield _Way("", ["/bin/sh", str(script)], support)
+            yield _Way("", ["/bin/sh", str(script)], host, support)
         elif prelude is whole:
-            yield _Way(prelude.text, [word.replace(HEADERS, str(prelude.headers)) for word in command], support)
+            command = [word.replace(HEADERS, str(prelude.headers)) for word in command]
+            yield _Way(prelude.text, command, host, support)
     yield _full_way(nvcc, toolchain, defines)
 
 
@@ -176,13 +211,14 @@ def _full_way(nvcc: Nvcc, toolchain: Toolchain, defines: Sequence[str]) -> _Way:
     includes = [flag.replace("-isystem", "-I") for flag in toolchain.include_flags]
     flags = [*_FLAGS, *defines, "-DTORCH_API_INCLUDE_EXTENSION_H"]
     libraries = [*toolchain.library_flags, *_FULL_LIBRARIES]
+    host = _host_command(nvcc, toolchain, ["-DTORCH_API_INCLUDE_EXTENSION_H", *includes])
     prelude = Prelude(_PRELUDE, Path(includes[0].removeprefix("-I")), whole=False)
     sharing = tuple(_compile_command(nvcc, toolchain, [*flags, f"-I{HEADERS}", *includes]))
     if _count_asked(hash_of(toolchain.identity, nvcc.version, *sharing)) > _WORTH_SHARING:
         script = share_phases(toolchain, nvcc.version, sharing, prelude)
         if script is not None:
-            return _Way("", ["/bin/sh", str(script)], libraries, full=True)
-    return _Way(_PRELUDE, _compile_command(nvcc, toolchain, [*flags, *includes]), libraries, full=True)
+            return _Way("", ["/bin/sh", str(script)], host, libraries, full=True)
+    return _Way(_PRELUDE, _compile_command(nvcc, toolchain, [*flags, *includes]), host, libraries, full=True)
 
 
 def _count_asked(key: str) -> int:
@@ -202,6 +238,11 @@ def _compile_command(nvcc: Nvcc, toolchain: Toolchain, flags: Sequence[str]) -> 
         *flags,
         *("-c", SOURCE, "-o", "candidate.o"),
     ]
+
+
+def _host_command(nvcc: Nvcc, toolchain: Toolchain, flags: Sequence[str]) -> list[str]:
+    language = ["-x", "c++", "-O1", "-std=c++20", "-fPIC", "-w", "-I."]
+    return [toolchain.compiler, *language, *flags, *nvcc.include_flags, "-c", SOURCE, "-o", "candidate.o"]
 
 
 def _link_command(nvcc: Nvcc, toolchain: Toolchain, objects: Sequence[Path], flags: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ _FOREIGN = re.compile(
     r"|cu(?:blas|sparse|dnn|solver|rand|fft|tensor)|nccl|nvtx|nvml"
 )
 _NO_SPACE = 'name followed by "::"'
-_ABSENT = re.compile(r"(?:torch|ATen|c10|caffe2|pybind11)/\S+: No such file|undefined (?:reference|symbol)")
+_ABSENT = re.compile(r"(?:torch|ATen|THC|c10|caffe2|pybind11)/\S+: No such file|undefined (?:reference|symbol)")
 _CLASH = re.compile(
     r"already|redeclar|redefin|previous|ambiguous|more than one|default argument|incompatible|conflict|multiple"
     r"|must precede its first use"

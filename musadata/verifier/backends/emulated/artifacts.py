@@ -86,15 +86,15 @@ def _compile_units(
 ) -> Path:
     write_headers(units.headers, work)
     run = _Compilation(work, limits)
-    if run.succeeds([units.together], headers):
+    if run.succeeds(units.first, headers):
         return run.library
     errors = read_diagnostics(run.last.stderr, units.shown)
     if may_lack_standard_headers(errors):
         units = begin_with_standard_headers(units)
-        if run.succeeds([units.together], headers):
+        if run.succeeds(units.first, headers):
             return run.library
         errors = read_diagnostics(run.last.stderr, units.shown)
-    if len(units.apart) > 1 and may_clash(errors):
+    if units.apart != units.first and may_clash(errors):
         if run.succeeds(units.apart, headers):
             return run.library
         errors = read_diagnostics(run.last.stderr, units.shown)

@@ -7,7 +7,7 @@ from musadata.verifier.backends.emulated.rewrite import leave_out_foreign_header
 from musadata.verifier.compilation.code import Code
 from musadata.verifier.compilation.compile_errors import CompileError, Unsupported
 from musadata.verifier.compilation.sources import CandidateSources
-from musadata.verifier.compilation.units import bind_functions, definitions, place, source_names
+from musadata.verifier.compilation.units import asks_for_compiler, bind_functions, definitions, place, source_names
 
 
 @dataclass(frozen=True)
@@ -15,14 +15,14 @@ class Units:
     """What is given to the compiler.
 
     Attributes:
-        together: everything as one unit, which compiles fastest.
+        first: everything as one unit, which compiles fastest, unless that changes what the sources mean.
         apart: the units that PyTorch would make of it, whose errors are the true ones.
         shown: the candidate's own text by the name under which messages mention it.
         headers: file name and rewritten text of the candidate's own headers.
         left_out: the headers that are not emulated, with the lines that include them.
     """
 
-    together: str
+    first: tuple[str, ...]
     apart: tuple[str, ...]
     shown: dict[str, str]
     headers: tuple[tuple[str, str], ...]
@@ -69,9 +69,11 @@ def assemble(sources: CandidateSources) -> Units:
     start = definitions(sources)
     bindings = bind_functions(sources.functions)
     apart = [*cpp, *cuda] if sources.separate else ["".join(cpp) + bindings, "".join(cuda)]
+    apart = [start + unit for unit in apart if unit]
+    together = [start + "".join(cpp) + bindings + "".join(cuda)]
     return Units(
-        together=start + "".join(cpp) + bindings + "".join(cuda),
-        apart=tuple(start + unit for unit in apart if unit),
+        first=tuple(apart if asks_for_compiler(sources) else together),
+        apart=tuple(apart),
         shown=shown,
         headers=tuple((name, rewrite(without_foreign_headers(text))) for name, text in sources.headers),
         left_out=tuple(left_out),
@@ -89,7 +91,8 @@ regex set shared_mutex stack unordered_map unordered_set variant
 def begin_with_standard_headers(units: Units) -> Units:
     """The same units with more of the C++ library before them."""
     start = "".join(f"#include <{name}>\n" for name in _STANDARD_HEADERS.split())
-    return replace(units, together=start + units.together, apart=tuple(start + unit for unit in units.apart))
+    first, apart = (tuple(start + unit for unit in some) for some in (units.first, units.apart))
+    return replace(units, first=first, apart=apart)
 
 
 _FORBIDDEN = r"\b(?P<assembly>asm|__asm__|__asm)\b|#\s*(?P<directive>include|include_next|import|embed)\b[^\S\n]*"

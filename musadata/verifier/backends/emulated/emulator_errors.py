@@ -22,7 +22,7 @@ _MISSING_FROM_TORCH = re.compile(
 )
 # Names of the C++ library whose header was not included, or only declares them.
 _MISSING_FROM_STD = re.compile(r"'std'|'std::\w+' has not been declared|\bstd::.*\bincomplete|\bincomplete.*\bstd::")
-_MISSING_HEADER = re.compile(r"(torch|ATen|c10|caffe2|pybind11)/\S+: No such file")
+_MISSING_HEADER = re.compile(r"(torch|ATen|THC|c10|caffe2|pybind11)/\S+: No such file")
 _UNKNOWN_NAME = re.compile(
     r"'(?:\w+::)*(\w+)' (?:was not declared|does not name a type|has not been declared|is not a member)"
 )

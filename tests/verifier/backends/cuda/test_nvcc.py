@@ -72,6 +72,13 @@ def test_what_both_units_define_is_compiled_apart_as_pytorch_does(nvcc):
     assert compile_candidate(sources, nvcc, LIMITS).is_file()
 
 
+def test_sources_that_ask_whether_they_are_cuda_go_to_the_hosts_compiler_as_with_pytorch(nvcc):
+    asking = "#ifdef __CUDACC__\nstatic int threads() { return 64; }\n#else\nint threads();\n#endif\n"
+    own = asking + BINDING + "int threads() { return 32; }"
+    sources = from_load_inline("twice", own, asking + SHARED + LAUNCH, functions="scale")
+    assert compile_candidate(sources, nvcc, LIMITS).is_file()
+
+
 def test_what_one_unit_defines_twice_is_an_error(nvcc):
     with pytest.raises(CompileError, match=r"THREADS.*already been defined"):
         sources = from_load_inline("twice", SHARED + BINDING, SHARED + SHARED + LAUNCH, functions="scale")

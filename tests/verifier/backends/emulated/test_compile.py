@@ -94,6 +94,33 @@ def test_default_arguments_may_be_repeated_in_both_sources():
     assert compile_sources(sources(cuda, declaration)).is_file()
 
 
+# A header of the repository: device code is for nvcc alone, and both kinds of sources hold it.
+ASKING = """
+#ifdef __CUDACC__
+__host__ __device__ static inline int rounded(int n) { return (n + 31) / 32 * 32; }
+#else
+int rounded(int n);
+#endif
+"""
+
+
+def test_sources_that_ask_whether_they_are_cuda_are_compiled_apart_as_pytorch_does():
+    own = ASKING + "int rounded(int n) { return n; }" + DECLARATION
+    assert compile_sources(sources(ASKING + KERNEL, own)).is_file()
+    assert "redefinition" in error_of(sources(ASKING + ASKING + KERNEL, own))
+
+
+def test_checks_of_pytorch_may_follow_each_other_without_a_semicolon():
+    checks = """#include <THC/THCAtomics.cuh>
+    #define CHECK_BOTH(X) TORCH_CHECK(X.is_cuda(), "device") TORCH_CHECK(X.dim() == 1, "dims")
+    void check(torch::Tensor x, bool deep) {
+      CHECK_BOTH(x)
+      if (deep) TORCH_CHECK_EQ(x.size(0), 1); else AT_ASSERT(x.defined());
+    }
+    """
+    assert compile_sources(sources(checks + KERNEL)).is_file()
+
+
 def test_half_operators_are_as_absent_as_in_pytorchs_own_build_unless_taken_back():
     cuda = KERNEL.replace("x[threadIdx.x] = 1;", "__half a = __float2half(1), b = a + a; x[0] = __half2float(b);")
     cuda = cuda.replace("extension.h>", "extension.h>\n#include <cuda_fp16.h>")

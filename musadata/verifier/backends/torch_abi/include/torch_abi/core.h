@@ -268,12 +268,12 @@ class Scalar {
 
 }  // namespace c10
 
-#define TORCH_ABI_THROW_UNLESS(condition, kind, ...)                                          \
-  do {                                                                                        \
-    if (!(condition)) {                                                                       \
-      ::torch_abi::throw_check(::torch_abi::ErrorKind::kind, #condition, {__VA_ARGS__});      \
-    }                                                                                         \
-  } while (0)
+// As PyTorch has them: those that are an `if`, so that one may follow another with no `;` between, those that are an
+// expression, and those that are a statement.
+#define TORCH_ABI_THROW_UNLESS(condition, kind, ...)                                     \
+  if (!(condition)) {                                                                    \
+    ::torch_abi::throw_check(::torch_abi::ErrorKind::kind, #condition, {__VA_ARGS__});   \
+  }
 #define TORCH_CHECK(condition, ...) TORCH_ABI_THROW_UNLESS(condition, kRuntime, ##__VA_ARGS__)
 #define TORCH_CHECK_VALUE(condition, ...) TORCH_ABI_THROW_UNLESS(condition, kValue, ##__VA_ARGS__)
 #define TORCH_CHECK_INDEX(condition, ...) TORCH_ABI_THROW_UNLESS(condition, kIndex, ##__VA_ARGS__)
@@ -281,15 +281,22 @@ class Scalar {
 #define TORCH_CHECK_NOT_IMPLEMENTED(condition, ...) TORCH_ABI_THROW_UNLESS(condition, kNotImplemented, ##__VA_ARGS__)
 #define TORCH_INTERNAL_ASSERT(condition, ...) TORCH_ABI_THROW_UNLESS(condition, kRuntime, ##__VA_ARGS__)
 #define TORCH_INTERNAL_ASSERT_DEBUG_ONLY(...) ((void)0)
-#define TORCH_CHECK_EQ(a, b) TORCH_CHECK((a) == (b), "Check failed: " #a " == " #b)
-#define TORCH_CHECK_NE(a, b) TORCH_CHECK((a) != (b), "Check failed: " #a " != " #b)
-#define TORCH_CHECK_LT(a, b) TORCH_CHECK((a) < (b), "Check failed: " #a " < " #b)
-#define TORCH_CHECK_LE(a, b) TORCH_CHECK((a) <= (b), "Check failed: " #a " <= " #b)
-#define TORCH_CHECK_GT(a, b) TORCH_CHECK((a) > (b), "Check failed: " #a " > " #b)
-#define TORCH_CHECK_GE(a, b) TORCH_CHECK((a) >= (b), "Check failed: " #a " >= " #b)
-#define AT_ASSERTM(condition, ...) TORCH_CHECK(condition, ##__VA_ARGS__)
-#define AT_ASSERT(condition, ...) TORCH_CHECK(condition, ##__VA_ARGS__)
-#define AT_CHECK(condition, ...) TORCH_CHECK(condition, ##__VA_ARGS__)
+#define TORCH_ABI_CHECK_PAIR(a, sign, b)                                                                     \
+  (((a)sign(b)) ? (void)0                                                                                    \
+                : ::torch_abi::throw_check(::torch_abi::ErrorKind::kRuntime, #a " " #sign " " #b,            \
+                                           {"Check failed: " #a " " #sign " " #b}))
+#define TORCH_CHECK_EQ(a, b) TORCH_ABI_CHECK_PAIR(a, ==, b)
+#define TORCH_CHECK_NE(a, b) TORCH_ABI_CHECK_PAIR(a, !=, b)
+#define TORCH_CHECK_LT(a, b) TORCH_ABI_CHECK_PAIR(a, <, b)
+#define TORCH_CHECK_LE(a, b) TORCH_ABI_CHECK_PAIR(a, <=, b)
+#define TORCH_CHECK_GT(a, b) TORCH_ABI_CHECK_PAIR(a, >, b)
+#define TORCH_CHECK_GE(a, b) TORCH_ABI_CHECK_PAIR(a, >=, b)
+#define AT_ASSERTM(condition, ...)           \
+  do {                                       \
+    TORCH_CHECK(condition, ##__VA_ARGS__)    \
+  } while (false)
+#define AT_ASSERT(condition, ...) AT_ASSERTM(condition, ##__VA_ARGS__)
+#define AT_CHECK(condition, ...) AT_ASSERTM(condition, ##__VA_ARGS__)
 #define AT_ERROR(...) ::torch_abi::throw_error({__VA_ARGS__})
 #define TORCH_WARN(...) ::torch_abi::warn({__VA_ARGS__})
 #define TORCH_WARN_ONCE(...) TORCH_WARN(__VA_ARGS__)
