@@ -28,7 +28,7 @@ from musadata.verifier.compilation.units import (
     translation_units,
     write_headers,
 )
-from musadata.verifier.rules.native.linked_names import RULES, refuse_hidden_calls
+from musadata.verifier.rules.native.linked_names import RULES, check_objects
 
 _HERE = Path(__file__).parent
 _WRAPPERS = Wrappers(
@@ -142,7 +142,7 @@ def _build(
         if said:
             return said
         objects.append((work / "candidate.o").rename(work / f"candidate{index}.o"))
-    refuse_hidden_calls(objects, toolchain.compiler, COUNTED_CALLS)
+    objects = check_objects(objects, toolchain.compiler, COUNTED_CALLS)
     return run_compiler(_link_command(nvcc, toolchain, objects, way.linking), work, limits).failure
 
 
@@ -234,14 +234,15 @@ def _compile_command(nvcc: Nvcc, toolchain: Toolchain, flags: Sequence[str]) -> 
         nvcc.path,
         f"-gencode=arch=compute_{architecture},code=sm_{architecture}",
         "-O1",  # of host code; device code is optimised in full whatever stands here
-        *("-std=c++20", "--expt-relaxed-constexpr", "-ccbin", toolchain.compiler, "-Xcompiler", "-fPIC", "-w", "-I."),
+        *("-std=c++20", "--expt-relaxed-constexpr", "-ccbin", toolchain.compiler, "-w", "-I."),
+        *("-Xcompiler", "-fPIC,-ffunction-sections"),  # the latter for `check_objects`
         *flags,
         *("-c", SOURCE, "-o", "candidate.o"),
     ]
 
 
 def _host_command(nvcc: Nvcc, toolchain: Toolchain, flags: Sequence[str]) -> list[str]:
-    language = ["-x", "c++", "-O1", "-std=c++20", "-fPIC", "-w", "-I."]
+    language = ["-x", "c++", "-O1", "-std=c++20", "-fPIC", "-ffunction-sections", "-w", "-I."]
     return [toolchain.compiler, *language, *flags, *nvcc.include_flags, "-c", SOURCE, "-o", "candidate.o"]
 
 

@@ -31,7 +31,7 @@ from musadata.verifier.compilation.host_toolchain import find_toolchain
 from musadata.verifier.compilation.includes import refuse_missing_includes
 from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.compilation.units import write_headers
-from musadata.verifier.rules.native.linked_names import RULES, refuse_hidden_calls
+from musadata.verifier.rules.native.linked_names import RULES, check_objects
 
 _HERE = Path(__file__).parent
 _LIBRARY = "candidate.so"
@@ -144,9 +144,9 @@ class _Compilation:
         return self._links(objects, headers.full)
 
     def _links(self, objects: list[str], full: bool) -> bool:
-        refuse_hidden_calls([self._work / name for name in objects], self._toolchain.compiler, COUNTED_CALLS)
+        checked = check_objects([self._work / name for name in objects], self._toolchain.compiler, COUNTED_CALLS)
         libraries = build_libraries()
-        inputs = [*objects, str(libraries.runtime), str(libraries.checker)]
+        inputs = [*map(str, checked), str(libraries.runtime), str(libraries.checker)]
         if full:
             # Python's own symbols are found when the library is opened, so undefined ones cannot be refused here.
             inputs += [*self._toolchain.library_flags, "-ltorch", "-ltorch_python"]

@@ -23,7 +23,7 @@ _INCLUDE = _HERE / "include"
 # No contraction and no undefined overflow or aliasing: a candidate's result must not depend on this optimiser.
 CANDIDATE_FLAGS = (
     *("-O1", "-std=gnu++20", "-fPIC", "-w", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off"),
-    *("-fvisibility=hidden", "-fno-gnu-unique"),
+    *("-fvisibility=hidden", "-fno-gnu-unique", "-ffunction-sections"),  # the last for `check_objects`
     "-fstack-protector-strong",  # a local array that is overrun; see emulator/launch.h
     "-fsanitize=alignment",  # see csrc/runtime/alignment.cpp
 )

@@ -1,7 +1,7 @@
 """Which functions of an extension's C++ a candidate's program can reach, so that others are not held against it.
 
-Works on tokens and by name alone: whatever is not certainly the body of a function that is never named counts as
-reached, which includes methods of classes, macros, initialisers and registrations.
+Works on tokens and by name alone: whatever is not certainly the body of a function or class that is never named counts
+as reached, which includes macros, initialisers and registrations.
 """
 
 import ast
@@ -14,6 +14,9 @@ from musadata.verifier.compilation.code import CLOSING, OPENING, WORD, Code, Unb
 
 _COMPUTES_NAMES = {"getattr", "__getattr__", "__getattribute__", "__dict__", "vars", "attrgetter", "methodcaller"}
 _OTHERS = r"[=\[]|\b(?:struct|class|union|enum|__attribute__)\b"
+_CLASS = re.compile(rf"\s*(?:class|struct)\s+({WORD})\s*(?:\bfinal\s*)?(?::[^:].*)?", re.DOTALL)
+# What runs, or is found, without the name of its class.
+_UNNAMED = re.compile(r"\b(?:inline|friend|constructor|__attribute__)\b|\[\s*\[")
 _SCOPE = re.compile(r'\bnamespace\b|^\s*extern\s*"_"\s*$')
 _MODULE = "PYBIND11_MODULE"
 _BINDING = re.compile(r'\bdef\s*\(\s*(?:"(\w+)"\s*,)?')
@@ -100,11 +103,15 @@ def _add_statement(scope: _Scope, part: _Part) -> None:
 
 
 def _add_block(scope: _Scope, head: _Part, body: _Part) -> None:
-    """A function's body, if what is before it has a type and a name, and nothing that calls it unseen."""
+    """The body of a function or class, if what is before it has its name, and nothing that calls it unseen."""
     mask = scope.code.mask[slice(*head)]
     names, words = _declared(mask), _words(mask)
     first = re.match(rf"\s*({WORD})?", mask)
-    if names == {_MODULE}:
+    class_name = _class_name(scope.code, mask, body)
+    if class_name:
+        scope.functions.append(({class_name}, body))
+        words -= {class_name}
+    elif names == {_MODULE}:
         scope.functions += _bindings(scope.code, body)
     elif not re.search(_OTHERS, _outside_brackets(mask)) and names - {first[1] if first else None}:
         scope.functions.append((names, body))
@@ -114,6 +121,13 @@ def _add_block(scope: _Scope, head: _Part, body: _Part) -> None:
         scope.parts.append(body)
     scope.words |= words
     scope.parts.append(head)
+
+
+def _class_name(code: Code, head: str, body: _Part) -> str:
+    """The name of a class without which nothing of its body runs; "" for anything else."""
+    found = _CLASS.fullmatch(_outside_brackets(head))
+    ends = re.compile(r"\s*;").match(code.mask, body[1])
+    return found[1] if found and ends and not _UNNAMED.search(code.mask, *body) else ""
 
 
 def _bindings(code: Code, body: _Part) -> Iterator[tuple[set[str], _Part]]:

@@ -30,7 +30,8 @@ _LIBRARIES: dict[str, list[str]] = yaml.safe_load(
 _NAMES = read_name_lists(Path(__file__).with_name("names.txt"))
 _SYSTEM_HEADERS = frozenset(_NAMES["system_headers"])
 _SYSTEM_FUNCTIONS = frozenset((*_NAMES["system_functions"], *_NAMES["system_calls"]))
-_SYSTEM_TYPES = frozenset(_NAMES["system_types"])
+_THREAD_TYPES = frozenset(_NAMES["thread_types"])
+_SYSTEM_TYPES = _THREAD_TYPES | frozenset(_NAMES["system_types"])
 
 
 # Of libraries that are templates: names that launch kernels of the library's from the host. Others compute inside one.
@@ -100,7 +101,7 @@ def check_includes(
 
     Args:
         stream: its tokens, without includes.
-        unreached: lines that no call reaches, where computing is no finding.
+        unreached: lines that no call reaches, where computing and threads are no findings.
         pieces: see `joined_pieces`.
     """
     reached = [token for token in stream if token.line not in unreached]
@@ -109,7 +110,8 @@ def check_includes(
         line = source.count("\n", 0, match.start()) + 1
         name = header.removeprefix("./")
         if name in _SYSTEM_HEADERS:
-            yield from _check_system_header(header, stream, pieces, line)
+            visible = [token for token in stream if token.text not in _THREAD_TYPES or token.line not in unreached]
+            yield from _check_system_header(header, visible, pieces, line)
         if name.startswith(("/", "..")) or "/../" in name:
             yield rules.LEGALITY_SYSTEM.worded(f"The path {header} leads out of the sources.", line)
         if library_of(name):
@@ -150,6 +152,7 @@ def _check_system_header(header: str, stream: Sequence[Token], pieces: Collectio
         before = stream[index - 1].text if index else ""
         after = stream[index + 1].text if index + 1 < len(stream) else ""
         is_function = token.text in _SYSTEM_FUNCTIONS and after == "(" and token.text not in declared
+        is_function = is_function and not (token.text == "bind" and before == "::" and stream[index - 2].text == "std")
         if (is_function or token.text in _SYSTEM_TYPES) and before not in (".", "->"):
             text = f"{token.text} of <{header}> gives access to the system, which a kernel does not need."
             yield rules.LEGALITY_SYSTEM.worded(text, token.line)

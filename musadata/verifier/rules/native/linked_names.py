@@ -4,7 +4,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Collection, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from musadata.verifier.compilation.compile_errors import CompileError
@@ -41,7 +41,7 @@ def refuse_hidden_calls(objects: Sequence[Path], compiler: str, counted: Collect
     Raises:
         CompileError: one of them is a function that no candidate may call.
     """
-    command = [_name_lister(compiler), "-u", "-P", *map(str, objects)]
+    command = [_find_tool(compiler, "nm"), "-u", "-P", *map(str, objects)]
     listed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
     undefined = {words[0] for words in map(str.split, listed.splitlines()) if words[1:] == ["U"]}
     for name in sorted(undefined):
@@ -52,8 +52,46 @@ def refuse_hidden_calls(objects: Sequence[Path], compiler: str, counted: Collect
             raise CompileError(f"error: {name} is called: copy with cudaMemcpyAsync, and leave the work to kernels")
 
 
+_ROOT = 'extern "C" __attribute__((visibility("hidden"))) void musadata_root() {}\n'
+_MODULE = "PyInit_candidate"  # by which Python enters a module that is compiled with PyTorch's own headers
+
+
+def check_objects(objects: Sequence[Path], compiler: str, counted: Collection[str]) -> list[Path]:
+    """The objects to be linked: these, or one without what nothing reaches if only that calls what no candidate may.
+
+    The objects have a section for each function. What is not checked is not linked.
+
+    Raises:
+        CompileError: as `refuse_hidden_calls`.
+    """
+    try:
+        refuse_hidden_calls(objects, compiler, counted)
+        return list(objects)
+    except CompileError:
+        reachable, called = (objects[0].with_name(name) for name in ("reachable.o", "called.o"))
+        if not _keep_reachable(objects, reachable, called, compiler):
+            raise
+    refuse_hidden_calls([called], compiler, counted)
+    return [reachable]
+
+
+def _keep_reachable(objects: Sequence[Path], reachable: Path, called: Path, compiler: str) -> bool:
+    """Make one object of what static initialisers and the module's own entry reach, and the same with the names alone
+    that it still refers to. Returns whether the tools could."""
+    root = reachable.with_name("root.cpp")
+    root.write_text(_ROOT, encoding="utf-8")  # the linker wants a root that it knows beside the initialisers
+    roots = ["musadata_root", *([_MODULE] if any(_MODULE.encode() in one.read_bytes() for one in objects) else [])]
+    flags = ["-r", "-nostdlib", "-fPIC", "-Wl,--gc-sections", *(f"-Wl,-u,{name}" for name in roots)]
+    link = [compiler, *flags, "-x", "c++", str(root), "-x", "none", *map(str, objects), "-o", str(reachable)]
+    strip = [_find_tool(compiler, "strip"), "--strip-unneeded", str(reachable), "-o", str(called)]
+    run = partial(subprocess.run, capture_output=True, check=False, timeout=60)
+    return all(run(command).returncode == 0 for command in (link, strip))
+
+
 @cache
-def _name_lister(compiler: str) -> str:
-    """The path of binutils' nm, which every compiler that links comes with."""
-    said = subprocess.run([compiler, "-print-prog-name=nm"], capture_output=True, text=True, check=False, timeout=60)
-    return shutil.which(said.stdout.strip()) or "nm"
+def _find_tool(compiler: str, name: str) -> str:
+    """The path of one of binutils' programs, which every compiler that links comes with."""
+    said = subprocess.run(
+        [compiler, f"-print-prog-name={name}"], capture_output=True, text=True, check=False, timeout=60
+    )
+    return shutil.which(said.stdout.strip()) or name

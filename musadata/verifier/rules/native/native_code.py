@@ -5,7 +5,7 @@ as the type of a receiver, is left to the run-time checks, which see every opera
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -39,18 +39,23 @@ _TO_HOST = frozenset(_NAMES["to_host"])
 _TENSOR_FUNCTIONS = frozenset(_NAMES["tensor_functions"])
 _PLAIN_METHODS = frozenset(_NAMES["plain_methods"])
 _REGISTRATIONS = {"TORCH_LIBRARY_IMPL", "TORCH_LIBRARY_FRAGMENT"}
-_GRAPHS = re.compile(r"^(cudaGraph\w*|cudaStreamBeginCapture\w*|cudaStreamEndCapture\w*)$")
+_GRAPHS = re.compile(r"^(cudaGraph(?!(?:Exec)?Destroy$)\w*|cudaStreamBeginCapture\w*|cudaStreamEndCapture\w*)$")
 # The verifier's own names, and attributes that hide code from its checks.
 _VERIFIER = re.compile(
     r"^(musadata_\w+|EMULATOR_\w+|__(t|ub)san_\w+|\w*no_sanitize\w*|__(real|wrap)_\w+"
     r"|__SANITIZE_\w+|\w*thread_sanitizer\w*)$"
 )
 _RECORDS = re.compile(r"musadata_(take|set_(?!error)|configure|reset|device|begin|end|kept|keep)\w*|__(real|wrap)_\w+")
-_STD_THREADS = {"thread", "jthread", "async", "ofstream", "ifstream", "fstream", "filesystem"}
+_STD_FILES = {"ofstream", "ifstream", "fstream", "filesystem"}
+_STD_THREADS = {"thread", "jthread", "async"}
 _ATEN = {"at", "torch", "aten"}
-_COMPUTES = {
+# Of code that nothing reaches these are no findings. What of it the linker keeps is checked there, and when it runs.
+_IF_REACHED = {
     rule.id
-    for rule in (rules.LEGALITY_ATEN, rules.LEGALITY_LIBRARY, rules.LEGALITY_DEVICE_TEMPLATE, rules.LEGALITY_HOST)
+    for rule in (
+        *(rules.LEGALITY_ATEN, rules.LEGALITY_LIBRARY, rules.LEGALITY_DEVICE_TEMPLATE, rules.LEGALITY_HOST),
+        rules.LEGALITY_GRAPH,
+    )
 }
 _NOT_OPERATORS = frozenset(_NAMES["not_operators"])
 
@@ -58,8 +63,8 @@ _NOT_OPERATORS = frozenset(_NAMES["not_operators"])
 def check_native_code(sources: Sequence[str], called: frozenset[str] | None = None) -> tuple[Finding, ...]:
     """Findings about all sources of one extension; each line counts in its own source.
 
-    What a function computes with PyTorch or a library is no finding if no name in `called` leads to it, nor is what a
-    macro would compute that is never used.
+    What a function computes with PyTorch or a library, and the threads and graphs that it starts, are no findings if no
+    name in `called` leads to it, nor is what a macro would compute that is never used.
     """
     return _check(tuple(sources), called)
 
@@ -76,14 +81,14 @@ def _check(sources: tuple[str, ...], called: frozenset[str] | None) -> tuple[Fin
         findings += check_includes(source, words, lines, pieces)
         stream = read_tokens(INCLUDE.sub(lambda line: "" if library_of(line[2]) else line[0], source))
         kernels = kernels or any(token.text == "__global__" for token in stream)
-        found = _check_tokens(stream)
-        findings += [one for one in found if not (one.rule in _COMPUTES and one.line in lines)]
+        found = _check_tokens(stream, lines)
+        findings += [one for one in found if not (one.rule in _IF_REACHED and one.line in lines)]
     if not kernels:
         findings.append(rules.LEGALITY_NO_KERNEL.finding("__global__ kernel"))
     return tuple(findings)
 
 
-def _check_tokens(stream: list[Token]) -> Iterator[Finding]:
+def _check_tokens(stream: list[Token], unreached: Collection[int]) -> Iterator[Finding]:
     opened = _opened_names(stream)
     enums = _own_enums(stream)
     for index, token in enumerate(stream):
@@ -100,6 +105,8 @@ def _check_tokens(stream: list[Token]) -> Iterator[Finding]:
             text = f"{token.text}(aten, ...) replaces PyTorch's own operators."
             yield rules.LEGALITY_PATCH.worded(text, token.line)
         system = _system_finding(token, qualifier, before, after)
+        if qualifier == "std" and token.text in _STD_THREADS and token.line not in unreached:
+            system = system or _std_finding(token)
         if system:
             yield system
         elif not (token.text == "native" and _names_enum(stream, index, enums)):
@@ -176,8 +183,8 @@ def _system_finding(token: Token, qualifier: str, before: str, after: str) -> Fi
         return rules.LEGALITY_SYSTEM.worded(f"{name}() is a way out of the kernel's job.", token.line)
     if _VERIFIER.match(name) or (name == "emulator" and after == "::"):
         return rules.LEGALITY_SYSTEM.worded(f"{name} reaches for the verifier itself.", token.line)
-    if qualifier == "std" and name in _STD_THREADS:
-        return rules.LEGALITY_SYSTEM.worded(f"std::{name}: no threads or files of its own.", token.line)
+    if qualifier == "std" and name in _STD_FILES:
+        return _std_finding(token)
     if _PYTHON_CALLS.match(name):
         return rules.LEGALITY_PYTHON_ESCAPE.finding(f"{name}()", line=token.line)
     if qualifier in _PYBIND and name in _PYBIND_CALLS:
@@ -185,6 +192,10 @@ def _system_finding(token: Token, qualifier: str, before: str, after: str) -> Fi
     if _GRAPHS.match(name) and called:
         return rules.LEGALITY_GRAPH.finding(name, line=token.line)
     return None
+
+
+def _std_finding(token: Token) -> Finding:
+    return rules.LEGALITY_SYSTEM.worded(f"std::{token.text}: no threads or files of its own.", token.line)
 
 
 def _host_finding(token: Token) -> Finding | None:

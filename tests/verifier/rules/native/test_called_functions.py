@@ -7,6 +7,20 @@ from musadata.verifier.rules.native.native_code import check_native_code
 
 KERNEL = "__global__ void kernel(float* y) { y[0] = 1; }\n"
 SUMS = "torch::Tensor sums(torch::Tensor x) {\n  return x.cumsum(0);\n}\n"
+SUMS_CLASS = "template <class T> struct Sums : Base { T run(T x) {\n return x.cumsum(0);\n } };\n"
+POOL = """#include <thread>
+#include <future>
+class Pool {
+  std::vector<std::thread> workers;
+  std::future<int> begin() { workers.emplace_back([] {}); return std::async(std::bind(one)); }
+};
+struct Context {
+  Pool* pool;
+};
+void pooled(Context* context) {
+  Context* other = context;
+}
+"""
 RUN = "torch::Tensor run(torch::Tensor x) {\n  kernel<<<1, 1>>>(x.data_ptr<float>());\n  return x;\n}\n"
 BOTH = 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {\n  m.def("run", &run);\n  m.def("sums", &sums);\n}\n'
 
@@ -18,6 +32,18 @@ def rules_of(code: str, program: str) -> set[str]:
 def test_function_that_is_bound_but_never_called_is_no_finding() -> None:
     assert rules_of(SUMS + RUN + BOTH, "y = ext.run(x)") == set()
     assert rules_of("torch::Tensor sums(torch::Tensor x);\n" + RUN + SUMS, "y = ext.run(x)") == set()
+
+
+def test_class_that_nothing_names_is_no_finding() -> None:
+    assert rules_of(SUMS_CLASS + RUN + BOTH, "y = ext.run(x)") == set()
+
+
+def test_threads_and_graphs_that_nothing_reaches_are_no_finding() -> None:
+    launch = "void launch(cudaGraphExec_t graph) {\n  cudaGraphLaunch(graph, 0);\n}\n"
+    assert rules_of(POOL.replace("Context* context", "void* context") + launch + RUN, "y = ext.run(x)") == set()
+    assert rules_of(POOL + RUN.replace("return x", "Pool pool; return x"), "ext.run(x)") == {"legality.system"}
+    assert rules_of(POOL + "static Pool pool;\n" + RUN, "ext.run(x)") == {"legality.system"}
+    assert rules_of(launch + RUN.replace("return x", "launch(g); return x"), "ext.run(x)") == {"legality.graph"}
 
 
 @pytest.mark.parametrize(
@@ -38,7 +64,12 @@ def test_function_that_is_bound_but_never_called_is_no_finding() -> None:
             "ext.sums(x)",
         ),
         (SUMS + 'TORCH_LIBRARY(mine, m) { m.def("other", &sums); }', "torch.ops.mine.other(x)"),
-        ("template <class T> struct Sums { T run(T x) {\n return x.cumsum(0);\n } };\n" + RUN + BOTH, "ext.run(x)"),
+        (SUMS_CLASS + RUN.replace("return x", "return Sums<torch::Tensor>().run(x)"), "ext.run(x)"),
+        (SUMS_CLASS.replace("};", "} instance;") + RUN, "ext.run(x)"),
+        (SUMS_CLASS.replace("};", "inline static T all = run(T());\n};") + RUN, "ext.run(x)"),
+        (SUMS_CLASS.replace("T run", "friend T added") + RUN.replace("return x", "return added(x)"), "ext.run(x)"),
+        (SUMS_CLASS + "static Sums<torch::Tensor> sums;\n" + RUN, "ext.run(x)"),
+        (SUMS_CLASS.replace("Sums", "hash<Sums>") + RUN, "ext.run(x)"),
         ("struct alignas(16) Sums { Sums(torch::Tensor x) {\n x.cumsum(0);\n } };\n" + RUN + BOTH, "ext.run(x)"),
         ("__attribute__((constructor)) void early() {\n torch::ones({3}).cumsum(0);\n}\n" + RUN, "ext.run(x)"),
         ("REGISTERED(early) {\n return x.cumsum(0);\n}\n" + RUN, "ext.run(x)"),

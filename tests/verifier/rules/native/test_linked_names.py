@@ -7,7 +7,7 @@ import pytest
 from musadata.verifier.backends.native.watched_calls import COUNTED_CALLS
 from musadata.verifier.compilation.compile_errors import CompileError
 from musadata.verifier.compilation.host_toolchain import find_toolchain
-from musadata.verifier.rules.native.linked_names import refuse_hidden_calls
+from musadata.verifier.rules.native.linked_names import check_objects, refuse_hidden_calls
 
 PASTE = "#define JOIN(a, b) a##b\n"
 
@@ -77,3 +77,57 @@ def test_function_of_the_candidates_own_may_have_any_name(tmp_path):
     look_at(
         tmp_path, "static int kill(int x) { return x; }\nnamespace mine { int system(int x) { return kill(x); } }\n"
     )
+
+
+DRAWS = """
+#include <random>
+#include <thread>
+struct Init { Init(int (*)(int)); };
+int draw(int n) { std::random_device device; return device() + n; }
+void wait() { std::thread([] {}).join(); }
+int used(int);
+static Init init(&used);
+"""
+
+
+def check(folder, *texts):
+    """What may be linked of these units, as the names of functions that it defines."""
+    compiler, objects = find_toolchain().compiler, []
+    for at, text in enumerate(texts):
+        (folder / f"unit{at}.cpp").write_text(text)
+        objects.append(folder / f"unit{at}.o")
+        flags = ["-std=c++20", "-O1", "-fPIC", "-ffunction-sections"]
+        subprocess.run([compiler, *flags, "-c", folder / f"unit{at}.cpp", "-o", objects[-1]], check=True)
+    linked = check_objects(objects, compiler, COUNTED_CALLS)
+    listed = subprocess.run(["nm", "-C", *linked], capture_output=True, text=True, check=True).stdout
+    return {line.split(" T ")[1].partition("(")[0] for line in listed.splitlines() if " T " in line}
+
+
+def test_functions_that_nothing_reaches_are_neither_linked_nor_held_against_a_candidate(tmp_path):
+    assert check(tmp_path, DRAWS, "int draw(int); int used(int n) { return n; } int other() { return draw(1); }") == {
+        "musadata_root",
+        "used",
+    }
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "int draw(int); int used(int n) { return draw(n); }",
+        "int draw(int); int used(int n) { return n; } int drawn = draw(1);",
+        "int draw(int); int used(int n) { return n; } struct S { S() { draw(1); } }; static S s;",
+        "void wait(); int used(int n) { wait(); return n; }",
+        "void wait(); int used(int n) { return n; } __attribute__((constructor)) void begin() { wait(); }",
+        'int draw(int); int used(int n) { return n; } extern "C" int PyInit_candidate() { return draw(1); }',
+        "int draw(int); int used(int n) { static int (*const f)(int) = &draw; return f(n); }",
+        "int draw(int); struct B { virtual int f() { return 0; } virtual ~B() {} };"
+        "struct D : B { int f() override { return draw(1); } }; B* b = new D; int used(int n) { return b->f(); }",
+    ],
+)
+def test_functions_that_initialisers_or_the_module_reach_are_held_against_it(tmp_path, more):
+    with pytest.raises(CompileError, match=r"random_device|thread"):
+        check(tmp_path, DRAWS, more)
+
+
+def test_objects_that_call_nothing_forbidden_are_linked_as_they_are(tmp_path):
+    assert check(tmp_path, "int used(int n) { return n; }\nint other() { return 1; }") == {"used", "other"}
