@@ -8,7 +8,7 @@ import pytest
 from musadata.records import ErrorClass
 from musadata.verifier import Verifier
 from musadata.verifier.policies import decide, load_policy
-from musadata.verifier.protocol.variants import DERIVED, REBUILT, RELOADED
+from musadata.verifier.protocol.variants import DERIVED, INFINITE, REBUILT, RELOADED
 from tests.verifier.conftest import CONFIG
 
 ROWS = '''
@@ -181,3 +181,20 @@ def test_what_goes_wrong_without_a_word_at_sizes_less_even_than_declared_is_a_fa
     assert not verdict.accepted and {one.condition for one in verdict.facts.findings} == {DERIVED}
     refusing = relying.replace("int n = dense.numel();", 'int n = dense.numel(); TORCH_CHECK(n % 32 == 0, "even");')
     assert strict.verify_text(reference, refusing).accepted
+
+
+SOFTMAX = NORM.replace("x * torch.rsqrt(x.square().mean(1, keepdim=True) + self.eps) * self.weight", "x.logsumexp(1)")
+
+
+def test_a_row_that_begins_with_minus_infinity_need_not_become_nan(strict):
+    rows = ROWS.replace("torch::empty_like(dense)", "torch::empty({dense.size(0)}, dense.options())")
+    start = rows.index("    float sum"), rows.index("}\ntorch::Tensor")
+    body = "    if (threadIdx.x) return;\n    float most = -INFINITY, sum = 0.0f;\n"
+    body += "    for (int i = 0; i < n; ++i) {\n        float now = fmaxf(most, from[i]);\n"
+    body += "        sum = sum * expf(most - now) + expf(from[i] - now);\n        most = now;\n    }\n"
+    body += "    y[blockIdx.x] = most + logf(sum);\n"
+    spoilt = rows[: start[0]] + body + rows[start[1] :]
+    verdict = strict.verify_text(SOFTMAX, spoilt)
+    assert [(one.rule, one.condition) for one in verdict.facts.findings] == [("correctness.nonfinite", INFINITE)]
+    guarded = spoilt.replace("float now =", "if (from[i] == -INFINITY) continue;\n        float now =")
+    assert strict.verify_text(SOFTMAX, guarded).accepted

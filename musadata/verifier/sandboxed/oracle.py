@@ -387,6 +387,9 @@ def _run_set(index: int, plan: InputSet, reference: _Reference, extreme: bool = 
         ]
     if variant == variants.INFINITE:
         relax(reference.leaves, values, reference.draw(plan, variants.PLAIN), leaves, oracle)
+        if reference.work(plan.shape):  # where infinities are multiplied, what becomes NaN depends on the formula
+            for leaf, truth in zip(leaves, oracle, strict=True):
+                truth[leaf.isfinite()] = math.nan
     made = (oracle, conditions, tolerances)
     return _write_set(index, replace(plan, variant=variant), (values, given), (structure, leaves), made)
 

@@ -116,9 +116,13 @@ def typical_error(got: Array, oracle: Array) -> float:
 
 
 def _swallowed(name: str, got: Array, want: Array, oracle: Array) -> Finding | None:
-    """A finding if values are finite where the reference's are not; inf and NaN may depend on the formula."""
+    """A finding if values are finite where the reference's are not, or NaN where these are finite, as masked ones are;
+    inf and NaN may depend on the formula."""
     if want.dtype in _INTEGERS:
         return None
+    spread = np.isnan(got.values) & np.isfinite(want.values) & np.isfinite(oracle.values)
+    if spread.any():
+        return _finding(name, rules.CORRECTNESS_NONFINITE, spread, got, want)
     wrong = ~np.isfinite(want.values) & ~np.isfinite(oracle.values) & np.isfinite(got.values)
     if not wrong.any():
         return None

@@ -42,7 +42,7 @@ _SAMPLED = (
     Call(0, "untouched", poison=_POISONS[0], null_kernels=True),
 )
 _FEWEST = 2  # that tell what a block has written from what it has not; there may be no time for more
-_WHOLE = (Call(0, "whole"), Call(1, "extreme", order="reverse"), Call(2, "raised"))
+_WHOLE = (Call(0, "whole", check="brief"), Call(1, "extreme", order="reverse"), Call(2, "raised"))
 _GROSS = 8.0  # times what is allowed elsewhere: sums of many values differ by more than those of few
 _FEW_INTEGERS = 0.01  # of an output may differ where real values nearly tie
 _PART = 1 << 22  # elements that are compared at a time

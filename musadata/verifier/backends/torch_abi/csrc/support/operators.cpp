@@ -120,7 +120,10 @@ Tensor full_like(const Tensor& other, const Scalar& value, const TensorOptions& 
 Tensor Tensor::contiguous(MemoryFormat format) const {
   return Tensor::from(call("aten::contiguous", "", {make(*this), named("memory_format", make(format))}));
 }
-Tensor Tensor::clone() const { return tensor_of("aten::clone", "", *this); }
+Tensor Tensor::clone(std::optional<MemoryFormat> format) const {
+  return format ? Tensor::from(call("aten::clone", "", {make(*this), named("memory_format", make(*format))}))
+                : tensor_of("aten::clone", "", *this);
+}
 Tensor Tensor::detach() const { return tensor_of("aten::detach", "", *this); }
 Tensor Tensor::view(IntArrayRef size) const { return tensor_of("aten::view", "", *this, size); }
 Tensor Tensor::view(ScalarType dtype) const { return tensor_of("aten::view", "dtype", *this, dtype); }
