@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, replace
 
-from musadata.verifier.backends.emulated.rewrite import leave_out_foreign_headers, rewrite
+from musadata.verifier.backends.emulated.rewrite import leave_out_foreign_headers, rewrite, rewrite_host
 from musadata.verifier.compilation.code import Code
 from musadata.verifier.compilation.compile_errors import CompileError, Unsupported
 from musadata.verifier.compilation.sources import CandidateSources
@@ -64,7 +64,7 @@ def assemble(sources: CandidateSources) -> Units:
         left_out.extend(foreign)
         return kept
 
-    cpp = [place(name, without_foreign_headers(text)) for name, text in cpp_sources.items()]
+    cpp = [place(name, rewrite_host(without_foreign_headers(text))) for name, text in cpp_sources.items()]
     cuda = [_AS_NVCC + place(name, rewrite(without_foreign_headers(text))) for name, text in cuda_sources.items()]
     start = definitions(sources)
     bindings = bind_functions(sources.functions)

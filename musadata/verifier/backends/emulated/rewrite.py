@@ -49,6 +49,15 @@ def rewrite(source: str) -> str:
         return source  # the compiler says where
 
 
+def rewrite_host(source: str) -> str:
+    """A C++ source that may launch kernels of CUDA sources by the runtime's functions."""
+    code = Code(source)
+    try:
+        return str(code.edited(_drop_kernel_casts(code)))
+    except Unbalanced:
+        return source  # the compiler says where
+
+
 def leave_out_foreign_headers(source: str, own: Collection[str]) -> tuple[str, tuple[str, ...]]:
     """The source without the includes of headers that are not emulated, and these; `own` are the candidate's headers.
 

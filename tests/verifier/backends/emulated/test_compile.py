@@ -110,6 +110,21 @@ def test_sources_that_ask_whether_they_are_cuda_are_compiled_apart_as_pytorch_do
     assert "redefinition" in error_of(sources(ASKING + ASKING + KERNEL, own))
 
 
+def test_host_code_may_launch_kernels_of_the_other_source_by_the_runtimes_function():
+    host = """
+    __global__ void kernel(float* x);
+    torch::Tensor run(torch::Tensor x) {
+      float* data = x.data_ptr<float>();
+      void* arguments[] = {&data};
+      cudaLaunchKernel((const void*)kernel, dim3(1), dim3(x.numel()), arguments, 0, nullptr);
+      return x;
+    }
+    """
+    kernel = "__global__ void kernel(float* x) { x[threadIdx.x] = 1; }"
+    library = compile_sources(sources(kernel, "#include <cuda_runtime.h>\n" + host))
+    assert b"whose type a void* hides" not in library.read_bytes()
+
+
 def test_checks_of_pytorch_may_follow_each_other_without_a_semicolon():
     checks = """#include <THC/THCAtomics.cuh>
     #define CHECK_BOTH(X) TORCH_CHECK(X.is_cuda(), "device") TORCH_CHECK(X.dim() == 1, "dims")
@@ -221,10 +236,10 @@ def test_pytorchs_header_adds_atomics_for_more_types():
 
 
 def test_header_that_is_left_out_is_to_blame_for_unknown_names_alone():
-    headed = "#include <cuda_fp8.h>\n" + KERNEL
+    headed = "#include <cuda_fp4.h>\n" + KERNEL
     assert error_of(sources(headed.replace("= 1;", '= "1";'))).startswith("cuda_source:3: error: ")
-    with pytest.raises(Unsupported, match=r"^header cuda_fp8.h \(line 1\)"):
-        compile_sources(sources(headed.replace("= 1;", "= some_fp8_function(1);")))
+    with pytest.raises(Unsupported, match=r"^header cuda_fp4.h \(line 1\)"):
+        compile_sources(sources(headed.replace("= 1;", "= some_fp4_function(1);")))
 
 
 def test_what_our_headers_refuse_and_what_only_nvcc_knows_is_unsupported():

@@ -182,7 +182,7 @@ def test_the_version_of_a_symbol_is_left_to_the_linker():
 
 @pytest.mark.parametrize(
     "header",
-    ["cublas_v2.h", "curand.h", "cutlass/gemm.h", "cuda/stream_ref", "cuda_fp8.h", "nvtx3/nvToolsExt.h"],
+    ["cublas_v2.h", "curand.h", "cutlass/gemm.h", "cuda/stream_ref", "cuda_fp4.h", "nvtx3/nvToolsExt.h"],
 )
 def test_headers_that_are_not_emulated_are_left_out_with_their_lines(header):
     source = f"int a;\n #include <{header}> // why\n#include <cuda_fp16.h>\n"

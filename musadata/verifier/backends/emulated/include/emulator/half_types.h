@@ -103,12 +103,26 @@ __half operator->*(const T& value, AsHalf) {
 EMULATOR_16BIT_TYPE(__nv_bfloat16, Bfloat16Format, __nv_bfloat16_raw)
 #undef EMULATOR_CONVERSIONS_OF
 
+struct __half2;
+struct __nv_bfloat162;
+struct __half2_raw {
+  unsigned short x, y;
+  operator __half2() const;
+};
+struct __nv_bfloat162_raw {
+  unsigned short x, y;
+  operator __nv_bfloat162() const;
+};
 struct alignas(4) __half2 {
   __half x, y;
+  operator __half2_raw() const { return {x.bits, y.bits}; }
 };
 struct alignas(4) __nv_bfloat162 {
   __nv_bfloat16 x, y;
+  operator __nv_bfloat162_raw() const { return {x.bits, y.bits}; }
 };
+inline __half2_raw::operator __half2() const { return {__half_raw{x}, __half_raw{y}}; }
+inline __nv_bfloat162_raw::operator __nv_bfloat162() const { return {__nv_bfloat16_raw{x}, __nv_bfloat16_raw{y}}; }
 typedef __half half;
 typedef __half2 half2;
 typedef __half nv_half;
