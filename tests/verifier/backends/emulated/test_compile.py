@@ -167,6 +167,7 @@ def test_what_pytorchs_headers_bring_along_needs_no_include(use):
     [
         "at::DeviceGuard guard(x.device()); torch::InferenceMode mode; at::NoGradGuard none;",
         "TORCH_CHECK(at::maybe_wrap_dim(-1, x.dim()) >= 0);",
+        "TORCH_CHECK(!x.device().is_meta());",
         "auto y = torch::empty({1}, at::device(at::kCUDA).dtype(at::kFloat));",
     ],
 )

@@ -132,7 +132,7 @@ enum class ScalarType : int8_t {
   QInt32, BFloat16, QUInt4x2, QUInt2x4, Bits1x8, Bits2x4, Bits4x2, Bits8, Bits16, Float8_e5m2, Float8_e4m3fn,
   Float8_e5m2fnuz, Float8_e4m3fnuz, UInt16, UInt32, UInt64, Undefined = 44
 };
-enum class DeviceType : int8_t { CPU = 0, CUDA = 1 };
+enum class DeviceType : int8_t { CPU = 0, CUDA = 1, Meta = 14 };
 enum class Layout : int8_t { Strided, Sparse };
 enum class MemoryFormat : int8_t { Contiguous, Preserve, ChannelsLast, ChannelsLast3d };
 using DeviceIndex = int8_t;
@@ -158,6 +158,7 @@ struct Device {
   bool has_index() const { return index_ >= 0; }
   bool is_cuda() const { return type_ == kCUDA; }
   bool is_cpu() const { return type_ == kCPU; }
+  bool is_meta() const { return type_ == DeviceType::Meta; }
   bool operator==(const Device& other) const { return type_ == other.type_ && index_ == other.index_; }
   bool operator!=(const Device& other) const { return !(*this == other); }
   std::string str() const;
