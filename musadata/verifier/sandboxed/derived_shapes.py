@@ -1,6 +1,7 @@
 """Inside the sandbox: further sets of shapes for a reference that declares one only, found by trying."""
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -38,17 +39,20 @@ def derive_shapes(text: str, inputs: list[dict[str, Any]]) -> list[list[dict[str
 
 
 def _vary(own: Specs, runs: Callable[[Specs], bool], sign: int) -> Specs:
-    """With each size that can change a quarter larger or smaller, as `sign` says, or else the other way round."""
-    current, changed, left = own, set[tuple[int, int]](), _MOST_TRIALS
+    """With each size that can change a quarter larger or smaller, as `sign` says, or else the other way round; of equal
+    sizes each by another amount, so that an image is no square. A batch of one becomes two."""
+    current, changed, left, seen = own, set[tuple[int, int]](), _MOST_TRIALS, Counter[int]()
     for places in groups(own):
         size = size_at(own, min(places))
         even = min(size & -size, _WHOLE_WARPS)
-        step = sign * even * max(1, size // (4 * even))
+        step = sign * even * max(1, size // (4 * even)) * (1 + seen[size])
+        is_fixed = size == 1 and any(axis for _, axis in places)
         for trial in (resize(current, places, new) for new in (size + step, size - step) if new > 1):
-            if changed & places or size == 1 or left == 0 or trial == current:
+            if changed & places or is_fixed or left == 0 or trial == current:
                 break
             left -= 1
             if runs(trial):
                 current, changed = trial, changed | places
+                seen[size] += 1
                 break
     return current

@@ -1,5 +1,7 @@
 """What references accept beyond their declared inputs: these are our own."""
 
+from dataclasses import asdict
+
 import pytest
 import torch
 
@@ -100,3 +102,13 @@ def test_integers_that_are_added_up_are_as_large_as_their_type_holds_where_no_su
     assert domain_of(lambda n: n.sum(), numbers).high > 1e9
     assert domain_of(lambda n: n * n * n, numbers).high == 10.0
     assert domain_of(lambda n: n / 2.0, numbers).high == 10.0
+
+
+def test_other_shapes_of_an_image_are_no_squares_and_a_batch_of_one_grows():
+    text = (
+        REFERENCE.split("class Model")[0]
+        + "class Model(torch.nn.Module):\n    def forward(self, x):\n        return x + 1\n"
+    )
+    spec = asdict(InputSpec("x", "normal", "float32", (1, 16, 16)))
+    larger = derive_shapes(text, [spec])[0][0]["shape"]
+    assert larger[0] == 2 and len(set(larger)) == 3
