@@ -1,5 +1,6 @@
 """From a reply to a verdict: the right stage, the right class, and the same verdict each time."""
 
+import contextlib
 import dataclasses
 import errno
 import json
@@ -397,7 +398,8 @@ def test_candidate_whose_process_is_killed_from_outside_is_run_again_or_is_an_ou
             if left[0]:
                 left[0] -= 1
                 for process in psutil.Process(candidates._process.pid).children(recursive=True):
-                    process.kill()
+                    with contextlib.suppress(psutil.NoSuchProcess):  # it has ended with its parent
+                        process.kill()
             return serve.serve(question)
 
         return call(function, *arguments, serve=dataclasses.replace(serve, serve=serve_and_kill))
