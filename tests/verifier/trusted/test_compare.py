@@ -27,13 +27,10 @@ def expect(reference, oracle=None, shaken=None, variant=PLAIN):
         {"tensor": 0},
         (),
         (tolerance,),
-        False,
-        None,
-        (),
-        pack({"0": reference}),
-        (wanted,),
-        (truth,),
-        (moves,),
+        inputs=pack({"0": reference}),
+        expected=(wanted,),
+        oracle=(truth,),
+        conditions=(moves,),
     )
 
 
