@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -137,50 +137,50 @@ def _trace_what_grows(reference: ModuleType, traces: list[Trace], measure: Specs
 def _trace_long(reference: ModuleType, traces: list[Trace], measure: Specs, seed: int) -> list[Trace]:
     """Traces with the same operators as the first, each on a set with one long size; only cheap ones, as all
     candidates are executed on them."""
-    accepted: dict[Specs, Trace] = {}
 
-    def runs(specs: Specs) -> bool:
-        trace = _try(reference, specs, traces[0], seed)
-        if trace is None or trace.operators != traces[0].operators:
-            return False
-        if _elements(trace) > _ALWAYS_SMALL or trace.flops > _MOST_LONG_FLOPS:
-            return False
-        accepted[specs] = trace
-        return True
+    def is_cheap(trace: Trace) -> bool:
+        return _elements(trace) <= _ALWAYS_SMALL and trace.flops <= _MOST_LONG_FLOPS
 
-    return [accepted[specs] for specs in lengthen(traces[0].inputs, measure, runs)]
+    return _trace_alike(reference, traces, seed, lambda runs: lengthen(traces[0].inputs, measure, runs), is_cheap)
 
 
 def _trace_many(reference: ModuleType, traces: list[Trace], measure: Specs, seed: int) -> list[Trace]:
     """A trace with the same operators in which few results are made of many elements, if there is one that is cheap."""
-    accepted: dict[Specs, Trace] = {}
 
-    def runs(specs: Specs) -> bool:
-        trace = _try(reference, specs, traces[0], seed, growth=64)
-        if trace is None or trace.operators != traces[0].operators or trace.flops > _MOST_LONG_FLOPS:
-            return False
-        if _elements(trace) > _MOST_OF_MANY:
-            return False
-        accepted[specs] = trace
-        return any(math.prod(fact.shape) <= _FEW_RESULTS for fact in trace.tensors if fact.operands)
+    def fits(trace: Trace) -> bool:
+        is_cheap = trace.flops <= _MOST_LONG_FLOPS and _elements(trace) <= _MOST_OF_MANY
+        return is_cheap and any(math.prod(fact.shape) <= _FEW_RESULTS for fact in trace.tensors if fact.operands)
 
-    found = multiply(traces[0].inputs, measure, runs)
-    return [] if found is None else [accepted[found]]
+    return _trace_alike(reference, traces, seed, lambda runs: multiply(traces[0].inputs, measure, runs), fits, 64)
 
 
 def _trace_short(reference: ModuleType, traces: list[Trace], measure: Specs, seed: int) -> list[Trace]:
     """A trace with the same operators whose sizes are short, if the task's own is much work."""
+    if traces[0].flops <= _MOST_LONG_FLOPS:
+        return []
+    return _trace_alike(reference, traces, seed, lambda runs: shorten(traces[0].inputs, measure, runs))
+
+
+def _trace_alike(
+    reference: ModuleType,
+    traces: list[Trace],
+    seed: int,
+    search: Callable[[Callable[[Specs], bool]], list[Specs]],
+    fits: Callable[[Trace], bool] = lambda _: True,
+    growth: int = 2,
+) -> list[Trace]:
+    """Traces with the same operators as the first, on the sets that `search` finds by asking which the reference runs
+    on. `growth`: see `_try`."""
     accepted: dict[Specs, Trace] = {}
 
     def runs(specs: Specs) -> bool:
-        trace = _try(reference, specs, traces[0], seed)
-        if trace is None or trace.operators != traces[0].operators:
+        trace = _try(reference, specs, traces[0], seed, growth)
+        if trace is None or trace.operators != traces[0].operators or not fits(trace):
             return False
         accepted[specs] = trace
         return True
 
-    found = shorten(traces[0].inputs, measure, runs) if traces[0].flops > _MOST_LONG_FLOPS else None
-    return [] if found is None else [accepted[found]]
+    return [accepted[specs] for specs in search(runs)]
 
 
 def _try(reference: ModuleType, specs: Specs, own: Trace, seed: int, growth: int = 2) -> Trace | None:

@@ -135,8 +135,8 @@ def lengthen(own: Specs, measure: Specs, runs: Callable[[Specs], bool]) -> list[
     return found
 
 
-def multiply(own: Specs, measure: Specs, runs: Callable[[Specs], bool]) -> Specs | None:
-    """A set whose largest argument has a little more than `MANY` elements, by one longer size, or None.
+def multiply(own: Specs, measure: Specs, runs: Callable[[Specs], bool]) -> list[Specs]:
+    """A set whose largest argument has a little more than `MANY` elements, by one longer size; none if there is none.
 
     Else a candidate that splits a long reduction over blocks, and joins their results wrongly, would pass every set: at
     other sizes there is one part.
@@ -150,12 +150,12 @@ def multiply(own: Specs, measure: Specs, runs: Callable[[Specs], bool]) -> Specs
         if size < long <= other:
             trial = _resize_bounds(own, (own, measure), places, (size, other, long))
             if runs(trial):
-                return trial
-    return None
+                return [trial]
+    return []
 
 
-def shorten(own: Specs, measure: Specs, runs: Callable[[Specs], bool]) -> Specs | None:
-    """A set in which all sizes that grow to the measure size are short, each another one, or None: most input sets of a
+def shorten(own: Specs, measure: Specs, runs: Callable[[Specs], bool]) -> list[Specs]:
+    """A set in which all sizes that grow to the measure size are short, each another one, or none: most input sets of a
     task whose own sizes are much work are drawn of it."""
     growing = _what_grows(own, measure)
     for least in _SHORTEST:
@@ -163,8 +163,8 @@ def shorten(own: Specs, measure: Specs, runs: Callable[[Specs], bool]) -> Specs 
         for number, (sizes, places) in enumerate(growing.items()):
             trial = _resize_bounds(trial, (own, measure), frozenset(places), (*sizes, min(sizes[0], least + number)))
         if _FEWER * elements(trial) <= elements(own) and runs(trial):
-            return trial
-    return None
+            return [trial]
+    return []
 
 
 def _with_one_long(
