@@ -264,8 +264,8 @@ def _judge_results(
     for condition in dict.fromkeys(conditions):
         results = [right[index] for index in counted if conditions[index] == condition]
         facts.append(ConditionFact(condition, sum(results), len(results)))
-    for call in (one for one in calls if one.strided and one.name in report.calls):
-        strided = _judge_strided(report, call, expectation) if right.get(call.set) else []
+    for call in (one for one in calls if one.strided and one.name in report.calls and right.get(one.set)):
+        strided = _judge_strided(report, call, expectation)
         facts.append(ConditionFact(STRIDED, int(not strided), 1))
         found |= {(finding.rule, STRIDED): replace(finding, condition=STRIDED) for finding in strided}
     return tuple(facts), list(found.values())
