@@ -137,7 +137,7 @@ class _MeasuredRun:
             structure,
             tuple(map(describe_tensor, self._leaves)),
             bad,
-            tuple(sorted({str(name).replace("::", ".") for name in records.operators} | dispatched.operators)),
+            tuple(sorted(dispatched.besides_counters(str(name).replace("::", ".") for name in records.operators))),
             sum(launch.count for launch in records.kernels if not launch.error),
             count_moved(records, dispatched),
             milliseconds,
