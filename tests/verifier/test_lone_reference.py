@@ -116,6 +116,13 @@ def test_a_number_that_happens_to_be_a_size_does_not_spare_the_others(verifier, 
     assert verifier.verify_text(reference, rows.replace("k < 16", "k < 20")).facts.right
 
 
+def test_a_race_at_the_declared_size_alone_is_seen(verifier, relu):
+    racing = relu.replace("  if (i < n)", "  __shared__ float kept[256]; kept[threadIdx.x] = 1.0f;\n  if (i < n)")
+    racing = racing.replace("0.0f : x[i];", "0.0f : n > 5000000 ? x[i] * kept[threadIdx.x / 2] : x[i];")
+    verdict = verifier.verify_text(SCALE.replace("600, 1000", "3000, 2001"), racing)
+    assert [(one.rule, one.condition) for one in verdict.facts.findings] == [("device.race_in_block", "declared")]
+
+
 def test_a_launch_that_no_device_accepts_at_the_declared_size_is_refused(verifier, relu):
     reference = SCALE.replace("600, 1000", "70000, 48")
     launch = "<<<dim3(1, dense.size(0)), 64>>>"

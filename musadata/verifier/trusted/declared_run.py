@@ -132,9 +132,10 @@ def _find_in_whole(report: Report, expectation: Expectation) -> tuple[list[Findi
             return [], False
         if made.records.refused:
             return refused_launches(made.records), True
-        if result is None:
+        if result is None or made.records.reports:
             found = _find_in_failure(report, made, certain=True)
-            return found, bool(found)
+            if found or result is None:
+                return found, bool(found)
         wrong = _grossly_wrong(expectation.sets[call.set], result)
         if wrong:
             return wrong, True
