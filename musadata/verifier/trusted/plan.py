@@ -66,10 +66,9 @@ def plan_sets(
     """All input sets. One comes again at once, hardly changed; then the sets of shapes alternate, so that nothing that
     a call keeps fits the next one. Of a set of shapes that is there for its one long size or its many elements, one is
     drawn, and of those that are `derived`, which have the next numbers. Where one set of shapes is far smaller than the
-    task's own, all that is not plain is drawn of it. `brief`: see `Exercise`."""
+    task's own, all but the usual variants is drawn of it. `brief`: see `Exercise`."""
     count, full, main = config.input_sets, _drawn_in_full(shapes), _main(shapes)
-    if main:
-        full = [main]
+    usual, full = ([0, main], [main]) if main else (full, full)
 
     def draw_set(shape: int, variant: str, last: object) -> InputSet:
         return InputSet(shape, variant, derive_seed(config, task_id, "inputs", shape, last))
@@ -78,7 +77,7 @@ def plan_sets(
     sets = [
         draw_set(shape, variants.plan_variants(shape, count)[index], index)
         for index in range(count)
-        for shape in (full if index else order)
+        for shape in (usual if index else order)
     ]
     first = next(at for at, one in enumerate(sets) if one.shape == main)
     seen, others = sets[: first + 1], sets[first + 1 :]

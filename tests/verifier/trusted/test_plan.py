@@ -42,7 +42,10 @@ def test_most_sets_are_drawn_of_a_far_smaller_set_of_shapes():
         *((2, variant) for variant in variants.PERTURBED),
     ]
     assert len({one.seed for one in sets[1:6]}) == 1
-    assert [one.variant for one in sets if one.shape == 0] == [variants.PLAIN, variants.INFINITE]
+    assert [one.variant for one in sets if one.shape == 0] == [
+        *(variants.PLAIN, variants.SCALED, variants.OFFSET),
+        variants.INFINITE,
+    ]
     assert [one.variant for one in sets if one.shape == 1] == [variants.PLAIN]
     whole = plan_sets(VerifierConfig(input_sets=3), "task", shapes[:2])
     # the sets of shapes have other orders of these
