@@ -75,6 +75,7 @@ def _capture(source: str, shape_sets: list[list[InputSpec]], seed: int) -> dict[
         list(reference.get_init_inputs()),
         model,
         lambda model, integers: trace(model, shape_sets, values, integers=integers),
+        lambda model: trace(model, shape_sets[:1], values),
         lambda model: _returns_elements(model, values),
     )
     return {

@@ -6,9 +6,11 @@ changes the graph in another way, or which parameters there are, is one that the
 Runs untrusted code: call inside the sandbox only.
 """
 
+import copy
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -46,32 +48,57 @@ def find_constructor_arguments(
     arguments: list[Any],
     model: torch.nn.Module,
     trace: Trace,
+    still: Callable[[torch.nn.Module], Graph],
     runs: Callable[[torch.nn.Module], bool],
 ) -> ConstructorArguments:
-    """Trace the model, and once or twice more for each argument that may matter. `runs` says whether a model takes the
-    task's inputs."""
+    """Trace the model, and once more for all arguments that seem to be no more than numbers of its graph.
+
+    `still` traces with numbers for all sizes, which takes a fifth of the time, and tells which seem so. `runs` says
+    whether a model takes the task's inputs.
+    """
     constructor = _Constructor(kind, arguments, model)
     integers, original, settled = find_integers(model, lambda: constructor.other_integers(runs), trace)
     found = ConstructorArguments(with_numbers(original))
     held = dict(attributes_of(model))
     shapes = _shapes(model)
+    left: dict[_Argument, dict[str, Any]] = {}
+    hopeful: list[_Argument] = []
+    at_rest: Graph | None = None
     for name in constructor.changeable:
         other = None if name in settled else constructor.other(name)
         if other is None:
             continue
-        changed = _changed(held, other)
         others = _shapes(other)
         found.shaped += [one for one in shapes if others.get(one, shapes[one]) != shapes[one]]
         if others.keys() == shapes.keys() and others != shapes:
             continue
-        numbers = {path: (held[path], value) for path, value in changed.items() if not isinstance(value, tuple)}
-        settles = others == shapes and _mark(found.graph, original, try_trace(trace, other, integers), numbers)
-        if changed and not settles:
+        left[name] = changed = _changed(held, other)
+        if others == shapes:
+            at_rest = at_rest or still(model)
+            seen = try_trace(lambda model, _: still(model), other, ())
+            if _mark(copy.deepcopy(at_rest), at_rest, seen, _numbers(held, changed)):
+                hopeful.append(name)
+    pairs = [pair for name in hopeful for pair in set(_numbers(held, left[name]).values())]
+    together = hopeful if len(set(pairs)) == len(pairs) else []  # else a number might be of either argument
+    for names in (together, *([name] for name in hopeful)):
+        names = [name for name in names if name in left]
+        other = constructor.other(*names) if names else None
+        if other is not None:
+            numbers = _numbers(held, _changed(held, other))
+            if _mark(found.graph, original, try_trace(trace, other, integers), numbers):
+                left = {name: changed for name, changed in left.items() if name not in names}
+    for changed in left.values():
+        if changed:
             path = min(changed, key=lambda path: (path.count("."), path.count("["), len(path)))
             found.fixed[path] = repr(held[path])
     free = held.keys() - set(_read_by(found.graph))
     found.fixed |= {path: value for path, value in _words(kind, arguments, model, held).items() if path in free}
     return found
+
+
+def _numbers(held: dict[str, Any], changed: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """The attributes that are numbers, before and after."""
+    return {path: (held[path], value) for path, value in changed.items() if not isinstance(value, tuple)}
 
 
 def _changed(held: dict[str, Any], other: torch.nn.Module) -> dict[str, Any]:
@@ -112,9 +139,10 @@ class _Constructor:
         self._given = {name: value for name, value in _given(_bind(kind, arguments)).items() if name[0] != "inplace"}
         self.changeable = [name for name, value in self._given.items() if _others(value)][:MOST_ARGUMENTS]
 
-    def other(self, name: _Argument) -> torch.nn.Module | None:
-        """The first model that can be constructed."""
-        models = (self._construct(name, value) for value in _others(self._given[name]))
+    def other(self, *names: _Argument) -> torch.nn.Module | None:
+        """The first model that can be constructed with other values of all these arguments."""
+        tries = zip_longest(*(_others(self._given[name]) for name in names))
+        models = (self._construct(dict(zip(names, values, strict=True))) for values in tries if None not in values)
         return next((model for model in models if model is not None), None)
 
     def other_integers(self, runs: Callable[[torch.nn.Module], bool]) -> dict[_Argument, list[torch.nn.Module]]:
@@ -122,7 +150,7 @@ class _Constructor:
         may be, and with others."""
         found: dict[_Argument, list[torch.nn.Module]] = {}
         for name in self.changeable:
-            models = ((value, self._construct(name, value)) for value in _other_integers(self._given[name]))
+            models = ((value, self._construct({name: value})) for value in _other_integers(self._given[name]))
             for value, model in models:
                 if model is not None and _shapes(model) == self._shapes and runs(model):
                     found.setdefault(name, []).append(model)
@@ -130,15 +158,15 @@ class _Constructor:
                         break
         return found
 
-    def _construct(self, name: _Argument, value: Any) -> torch.nn.Module | None:
+    def _construct(self, values: dict[_Argument, Any]) -> torch.nn.Module | None:
         changed = _bind(self._kind, self._arguments)
-        parameter, *place = name
-        if place:
-            items = list(changed.arguments[parameter])
-            items[place[0]] = value
-            changed.arguments[parameter] = tuple(items)
-        else:
-            changed.arguments[parameter] = value
+        for (parameter, *place), value in values.items():
+            if place:
+                items = list(changed.arguments[parameter])
+                items[place[0]] = value
+                changed.arguments[parameter] = tuple(items)
+            else:
+                changed.arguments[parameter] = value
         try:
             return self._kind(*changed.args, **changed.kwargs)
         except Exception:  # the reference allows no such value
