@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: all env quickstart test test-adversarial test-all lint format constraints clean
+.PHONY: all env quickstart gpu-corpus test test-adversarial test-all lint format constraints clean
 all: env
 env: $(READY)
 
@@ -21,6 +21,10 @@ $(READY): pyproject.toml constraints.txt
 
 quickstart: $(READY)
 	$(PY) -m pipelines.all --config configs/quickstart.yaml --corpus build/quickstart
+
+# The same on a host with a CUDA device.
+gpu-corpus: $(READY)
+	$(PY) -m pipelines.all --config configs/gpu.yaml --corpus build/gpu-corpus
 
 test: $(READY)
 	$(PY) -m ruff check .

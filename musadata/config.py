@@ -43,6 +43,8 @@ class BackendType(StrEnum):
     MUSA = "musa"
 
 
+DEVICE_BACKENDS = (BackendType.CUDA, BackendType.MUSA)
+
 # The keys of each kind of source or teacher beside `kind`; `!` marks those without which it cannot do.
 KEYS: dict[str, str] = {
     SourceType.PACKAGE: "name! include exclude license dependencies",

@@ -7,12 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from musadata.computed_once import ComputedOnce
-from musadata.config import BackendType, Config, TeacherConfig, VerifierConfig
+from musadata.config import DEVICE_BACKENDS, Config, TeacherConfig, VerifierConfig
 from musadata.teacher import TEACHERS
 
 WORKERS = "MUSADATA_WORKERS"  # how many processes share this machine and its limits
 MOST_SHARDS = 32  # that a worker has open at once
-DEVICE_BACKENDS = (BackendType.CUDA, BackendType.MUSA)
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from musadata.config import BackendType
+from musadata.config import DEVICE_BACKENDS, BackendType
 from musadata.corpus.mixture import check_mixing
 from musadata.sampling.sample_plan import SamplePlan
 from musadata.storage.commits import Commit
@@ -66,7 +66,7 @@ class Stage3(Stage):
         return commits
 
     def _on_device(self) -> bool:
-        return self.config.verifier.backend in limits.DEVICE_BACKENDS
+        return self.config.verifier.backend in DEVICE_BACKENDS
 
     def _hinted(self, run: "beam.PTransform") -> "beam.PTransform":
         """A step that runs kernels, for workers that have what the config says."""

@@ -16,11 +16,11 @@ BELOW = (
     "config",
     "dispatch",
     "errors",
-    "journal",
     "operators",
     "records",
     "rows",
     "schema",
+    "storage",
     "training_rows",
 )  # what all of them stand on
 

@@ -11,7 +11,7 @@ import ray.autoscaler.sdk
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from musadata.config import BackendType, VerifierConfig
+from musadata.config import DEVICE_BACKENDS, BackendType, VerifierConfig
 from musadata.errors import MusadataError
 from musadata.records import Verdict
 from musadata.serving.dispatcher import Dispatcher, WorkerLost
@@ -154,7 +154,7 @@ class RayWorkers:
 
 def _seats(nodes: list[dict[str, Any]], config: VerifierConfig) -> Iterator[Seat]:
     kind, alive = config.backend, [node for node in nodes if node["Alive"]]
-    on_devices = kind in (BackendType.CUDA, BackendType.MUSA) or (
+    on_devices = kind in DEVICE_BACKENDS or (
         kind is BackendType.AUTO and any("GPU" in node["Resources"] for node in alive)
     )
     for node in alive:

@@ -1,6 +1,6 @@
 """Choosing the backend that a config asks for."""
 
-from musadata.config import BackendType, VerifierConfig
+from musadata.config import DEVICE_BACKENDS, BackendType, VerifierConfig
 from musadata.verifier.backends.cuda.cuda_backend import find_device, open_cuda
 from musadata.verifier.backends.emulated.emulated_backend import open_emulated
 from musadata.verifier.backends.musa.musa_backend import open_musa
@@ -37,5 +37,5 @@ def check_backend(config: VerifierConfig) -> None:
     Raises:
         MusadataError: it is not.
     """
-    if config.backend in (BackendType.CUDA, BackendType.MUSA):
+    if config.backend in DEVICE_BACKENDS:
         open_backend(config)

@@ -161,7 +161,7 @@ def _is_overwritten(first: ast.stmt, second: ast.stmt) -> bool:
     target = ast.unparse(first.targets[0])
     if len(first.targets) > 1 or [ast.unparse(item) for item in second.targets] != [target]:
         return False
-    return target.rpartition(".")[2] not in WORD.findall(ast.unparse(second.value))
+    return not set(WORD.findall(target)) - {"self"} & set(WORD.findall(ast.unparse(second.value)))
 
 
 def _is_pure(value: ast.expr, may_count: bool, made: Collection[str] = ()) -> bool:

@@ -26,12 +26,11 @@ _STAGES = {
     "measure": VerifyStage.TIME,
     "reference": VerifyStage.EXECUTE,
     "row": VerifyStage.EXECUTE,
-    "infra": VerifyStage.EXECUTE,
 }  # by family
 # A verdict names reasons in this order of families; within `legality` first those that pretend.
 _ORDER = (
     "extract", "legality", "compile", "interface", "execute", "device", "certain", "correctness", "runtime", "last",
-    "timing", "measure", "task", "reference", "row", "infra",
+    "timing", "measure", "task", "reference", "row",
 )  # fmt: skip
 # What explains wrong results, if they are wrong as well: PyTorch or the host computes them.
 _FIRST_SEEN = ("runtime.tampered", "runtime.operator", "runtime.host", "runtime.no_launch")

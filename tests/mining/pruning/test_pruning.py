@@ -712,3 +712,9 @@ def test_inner_functions_without_a_use_go_and_so_does_what_binds_a_name_to_itsel
     assert "zero" not in left
     assert "def one" in left
     assert "x = x\n" not in left
+
+
+def test_a_pair_that_is_computed_from_itself_is_not_taken_for_overwritten():
+    forward = "row, column = x[0], x[1]\nrow, column = torch.sin(row), torch.cos(column)\nreturn row + column"
+    text = pruned(model(forward, top="def unused():\n    pass\n\n"))
+    assert "row, column = x[0], x[1]" in text and "unused" not in text
