@@ -39,7 +39,6 @@ _MOUNT_SETATTR = 442
 CLONE = {"x86_64": 56, "aarch64": 220}
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _SYSTEM_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/etc", "/nix", "/gnu")
-_PACKAGES = ("site-packages", "dist-packages")
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -59,7 +58,7 @@ def _mount(source: str, target: str, kind: str | None, flags: int, options: str 
 def readable_folders(extra: Iterable[str] = ()) -> list[str]:
     """System folders, this Python with its packages, the project, and `extra`; outer folders first."""
     project = str(Path(__file__).resolve().parents[2])
-    packages = [entry for entry in sys.path if Path(entry).name in _PACKAGES]  # PYTHONPATH, a user's own, .pth files
+    packages = [entry for entry in sys.path if next(Path(entry).glob("*.dist-info"), None)]  # PYTHONPATH, a user's own
     wanted = [*_SYSTEM_FOLDERS, sys.prefix, sys.base_prefix, sys.exec_prefix, *packages, project, *extra]
     # A prefix that is the root itself, or somebody's home, would let everything back in.
     bare = {"/", str(Path.home()), "/tmp", "/home", "/root"}
