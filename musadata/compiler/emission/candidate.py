@@ -20,7 +20,7 @@ from musadata.compiler.emission.shared_kernels import SharedKernels, share_kerne
 from musadata.compiler.emission.short_names import shorten
 from musadata.compiler.emission.step_functions import STEP
 from musadata.compiler.ir.captured_graph import Graph, GraphOutput, TensorType
-from musadata.compiler.ir.code import Constant, Function, Routine, walk
+from musadata.compiler.ir.code import Constant, Function, walk
 from musadata.compiler.ir.index_formulas import ONE, Index, of, product
 from musadata.compiler.ir.lowering_errors import Unsupported
 from musadata.compiler.ir.program import Loop, Program, Value, axis_names
@@ -56,7 +56,7 @@ class _Attempt(Enum):
     APART = "with layers lowered alike, and statistics of columns in kernels of their own, which share more of it"
 
 
-Part = str | Function | Routine
+Part = str | Function
 
 
 @dataclass(frozen=True)
@@ -142,25 +142,22 @@ def _build(graph: Graph, plan: Plan, sizes: Mapping[str, int]) -> Candidate:
         else:
             emitted = _with_wide_indices([emit(kernel, choose(kernel, plan, known)) for kernel in kernels], known)
             shared = share_kernels(emitted)
-        for folded in (False, True)[: 1 if attempt is _Attempt.FULL else 2]:
-            host = write_host(f"{_title(graph)}_cuda", graph, lowered.inputs, shared, returned, folded=folded)
-            parts = (*_functions(shared), *host.routines)
-            module = write_module(graph, host)
-            built = Candidate(_opening(shared.kernels), parts, module, shared.kernels, plan, graph, tuple(hints), host)
-            if len(built.source) <= MOST_CHARACTERS:
-                return built
-    return built
+        name, folded = f"{_title(graph)}_cuda", attempt is not _Attempt.FULL
+        host = write_host(name, graph, lowered.inputs, shared, returned, folded=folded)
+        parts = (*_functions(shared), *host.routines)
+        module = write_module(graph, host)
+        built = Candidate(_opening(shared.kernels), parts, module, shared.kernels, plan, graph, tuple(hints), host)
+        if len(built.source) <= MOST_CHARACTERS:
+            return built
     return built
 
 
 def _with_wide_indices(kernels: Sequence[EmittedKernel], sizes: Mapping[str, int]) -> list[EmittedKernel]:
-    """The kernels, with 64-bit integers in those that reach a tensor of more elements than an int can count."""
-
-    def is_huge(kernel: Kernel) -> bool:
-        buffers = (*kernel.inputs, *kernel.outputs)
-        return any(product(buffer.shape).evaluate(dict(sizes)) > _MOST_INT for buffer in buffers)
-
-    return [one.with_wide_indices() if is_huge(one.kernel) else one for one in kernels]
+    """The kernels, with 64-bit integers in all if one reaches a tensor of more elements than an int can count: then
+    they agree on the device functions that they share."""
+    buffers = {buffer for one in kernels for buffer in (*one.kernel.inputs, *one.kernel.outputs)}
+    is_huge = any(product(buffer.shape).evaluate(dict(sizes)) > _MOST_INT for buffer in buffers)
+    return [one.with_wide_indices() for one in kernels] if is_huge else list(kernels)
 
 
 def _all_returned(lowered: Lowered, graph: Graph) -> list[Returned]:

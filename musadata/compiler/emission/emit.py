@@ -12,7 +12,7 @@ from musadata.compiler.emission.register_tiled import emit_register_tiled
 from musadata.compiler.emission.rowwise import emit_block, emit_thread, emit_warp
 from musadata.compiler.emission.scan import emit_block_scan, emit_serial_scan
 from musadata.compiler.emission.schedule_plan import Plan, choose, extent_hint, plainly
-from musadata.compiler.emission.shared_kernels import structure
+from musadata.compiler.emission.shared_kernels import Structure, structure
 from musadata.compiler.emission.tensor_core_attention import emit_tensor_core_attention
 from musadata.compiler.emission.tensor_core_tiled import emit_tensor_core_tiled
 from musadata.compiler.emission.tiled import emit_tiled
@@ -74,7 +74,7 @@ def emit(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
 def emit_alike(kernels: Sequence[Kernel], plan: Plan, hints: Mapping[str, int]) -> tuple[EmittedKernel, ...]:
     """Emit kernels so that those of one structure get the same schedule, that of the largest, and can share code."""
     plan = replace(plan, alike=True)
-    groups: dict[tuple[str, ...], list[Kernel]] = {}
+    groups: dict[Structure, list[Kernel]] = {}
     for kernel in kernels:
         plain = emit(kernel, choose(kernel, plan, hints) if kernel.attends else plainly(spread(kernel)))
         groups.setdefault(structure(plain), []).append(kernel)

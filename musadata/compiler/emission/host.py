@@ -8,7 +8,6 @@ from itertools import groupby
 from musadata.compiler.emission.cpp import Printer
 from musadata.compiler.emission.launch import TORCH_TYPES, EmittedKernel, allocation, constant, shape_of
 from musadata.compiler.emission.launch_blocks import fold_blocks
-from musadata.compiler.emission.repeated_launches import write_launches
 from musadata.compiler.emission.shared_kernels import SharedKernels, SharedLaunch
 from musadata.compiler.emission.step_functions import StepFunctions, as_left, over_steps
 from musadata.compiler.ir.captured_graph import Graph, GraphInput
@@ -23,11 +22,12 @@ from musadata.compiler.ir.code import (
     Declare,
     Element,
     Expression,
+    Function,
     Invoke,
     Jump,
     Method,
     Name,
-    Routine,
+    Parameter,
     Run,
     Scope,
     Statement,
@@ -71,11 +71,7 @@ class HostFunction:
     sizes: frozenset[str]
     numbers: tuple[str, ...]
     lists: tuple[str, ...]
-    routines: tuple[Routine, ...]
-
-    @property
-    def declaration(self) -> str:
-        return f"{self.routines[-1].head};"
+    routines: tuple[Function, ...]
 
 
 def write_host(
@@ -102,10 +98,10 @@ def write_host(
     functions = StepFunctions([origin.name for origin in graph.sizes])
     statements = _statements(shared, first, listed, functions, {item.buffer for item in returned})
     result = Jump("return", _result(returned))
-    names = {*sizes, *(b.name for _, b in inputs), *(b.name for b in buffers)}
-    blocks: list[Routine] = []
+    blocks: list[Function] = []
     if folded:
         kinds = {**dict.fromkeys(sizes, "int"), **dict.fromkeys(graph.numbers, "double")}
+        names = {*sizes, *(b.name for _, b in inputs), *(b.name for b in buffers)}
         names |= {emitted.kernel.name for emitted in kernels}
         statements, blocks = fold_blocks(statements, result, lambda one: kinds.get(one, "tensor"), names)
     body = (
@@ -115,21 +111,22 @@ def write_host(
         Construct("c10::cuda::CUDAGuard", Name("device_guard"), (device,)),
         *(() if all(shared.launches) else (_STREAM,)),
         Blank(),
-        *write_launches(statements, result, names),
+        *statements,
         result,
     )
     kind = "torch::Tensor" if len(returned) == 1 else "std::vector<torch::Tensor>"
     used = {name for emitted in kernels for name in emitted.sizes}
     integers = [size.name for size in graph.sizes if size.attribute and size.name in sizes]
     numbers = [number for number in graph.numbers if number in used]
-    taken = [f"torch::Tensor {buffer.name}" for _, buffer in parameters]
-    taken += [*(f"int {name}" for name in integers), *(f"double {number}" for number in numbers)]
-    taken += [f"std::vector<torch::Tensor> {one}" for one in lists]
-    head = f"{kind} {name}({', '.join(taken)})"
-    if len(head) > 110:
-        head = f"{kind} {name}(\n    " + ",\n    ".join(taken) + ")"
+    named: dict[str, Sequence[str]] = {
+        "torch::Tensor": [b.name for _, b in parameters],
+        "int": integers,
+        "double": numbers,
+    }
+    named["std::vector<torch::Tensor>"] = lists
+    taken = tuple(Parameter(one, Name(given)) for one, names in named.items() for given in names)
     read = frozenset(size.name for size in graph.sizes if not size.attribute and size.name in sizes)
-    routines = (*functions.routines, *blocks, Routine(head, body))
+    routines = (*functions.routines, *blocks, Function(f"{kind} ", Name(name), taken, body))
     return HostFunction(name, tuple(parameters), read, (*integers, *numbers), lists, routines)
 
 

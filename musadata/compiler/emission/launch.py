@@ -1,6 +1,5 @@
 """What an emitted kernel is: its function, and how the host launches it."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -19,7 +18,6 @@ from musadata.compiler.ir.code import (
     Method,
     Name,
     Parameter,
-    Routine,
     Some,
     Statement,
     apply,
@@ -40,9 +38,6 @@ Helper = str | Function  # a device function: from a template, or of the kernel'
 
 class NumberName(str):
     """The name of a floating-point number that the host passes; other names are those of sizes."""
-
-
-_TAKES_INTEGERS = re.compile(r"__forceinline__ [^{]*\bint\b")
 
 
 @dataclass(frozen=True)
@@ -84,12 +79,11 @@ class EmittedKernel:
         return "\n".join(map(printed, (*self.helpers, self.function)))
 
     def with_wide_indices(self) -> "EmittedKernel":
-        """The same, with integers of 64 bits for positions. Helpers that take none stay as other kernels have them."""
-        helpers = tuple(widened(one) if _TAKES_INTEGERS.search(printed(one)) else one for one in self.helpers)
-        return replace(self, helpers=helpers, function=widened(self.function), wide=True)
+        """The same, with integers of 64 bits for positions."""
+        return replace(self, helpers=widened(self.helpers), function=widened(self.function), wide=True)
 
 
-def printed(part: str | Function | Routine) -> str:
+def printed(part: Helper) -> str:
     """The text of a function, which ends with one line break."""
     return f"{(part if isinstance(part, str) else part.text).rstrip()}\n"
 

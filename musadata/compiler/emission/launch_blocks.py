@@ -10,9 +10,19 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from musadata.compiler.emission.launch import returning
-from musadata.compiler.emission.repeated_launches import read_in
-from musadata.compiler.ir.code import Element, Expression, Invoke, Name, Number, Routine, Statement, Unary
-from musadata.compiler.ir.printing import filled, text_of
+from musadata.compiler.ir.code import (
+    Element,
+    Expression,
+    Function,
+    Invoke,
+    Name,
+    Number,
+    Parameter,
+    Statement,
+    Unary,
+    names_of,
+)
+from musadata.compiler.ir.printing import text_of
 from musadata.compiler.ir.scalar import free_name
 
 SHORT_BLOCKS, LONGEST_BLOCK = (3, 4, 5, 6, 9), 28  # launches
@@ -26,7 +36,7 @@ Argument = tuple[str, Expression | Place]  # made by the block, listed (how far 
 
 def fold_blocks(
     statements: Sequence[Statement], result: Statement, kind_of: Callable[[str], str], taken: Collection[str]
-) -> tuple[list[Statement], list[Routine]]:
+) -> tuple[list[Statement], list[Function]]:
     """The statements with repeated ones as calls, and the functions that are called.
 
     `result` is the statement that follows, `kind_of` says what a name stands for: tensor, int or double. Long blocks
@@ -47,14 +57,14 @@ def _fold(
     kind_of: Callable[[str], str],
     taken: Collection[str],
     short: int,
-) -> tuple[list[Statement], list[Routine]]:
+) -> tuple[list[Statement], list[Function]]:
     """The same for one limit for short blocks."""
-    current, functions, names = list(statements), list[Routine](), {*taken}
+    current, functions, names = list(statements), list[Function](), {*taken}
     for longest in (short, LONGEST_BLOCK):
         for _ in range(MOST_BLOCKS):
             readers: dict[str, list[int]] = {}  # the places at which each name is read
             for place, statement in enumerate((*current, result)):
-                for read in read_in([statement]):
+                for read in names_of(statement.arguments if isinstance(statement, Invoke) else statement):
                     readers.setdefault(read, []).append(place)
             blocks = [_Block(current, places, length, kind_of) for places, length in _repeated(current, longest)]
             useful = [block for block in blocks if block.returned(readers)]
@@ -162,7 +172,7 @@ class _Block:
         before = sum(len(text_of(launch)) + 4 for launches in self._members for launch in launches)
         return before - len(function.text) - sum(len(text_of(call)) + 4 for call in calls)
 
-    def fold(self, taken: set[str]) -> tuple[Routine, list[Statement]]:
+    def fold(self, taken: set[str]) -> tuple[Function, list[Statement]]:
         """The function, and all statements with calls of it."""
         plain = [re.sub(r"^launch_|<.*|\d+", "", launch.function) for launch in self._members[0]]
         first, last = plain[0].split("_to_")[0], plain[-1].split("_to_")[-1]
@@ -174,7 +184,7 @@ class _Block:
             folded[place : place + self._length] = [call]
         return function, folded
 
-    def _write(self, name: str) -> tuple[Routine, list[Invoke]]:
+    def _write(self, name: str) -> tuple[Function, list[Invoke]]:
         first = self._members[0]
         self._names = {output.name for launch in first for output in launch.outputs}
         self._parameters: dict[tuple[Expression, ...], _Parameter] = {}
@@ -194,9 +204,6 @@ class _Block:
             body_of = (*body, result)
         parameters = list(self._parameters.values())
         parameters += [_Parameter("const Tensor*", Name(str(one)), values) for one, values in pointers.items()]
-        head, given = f"{kind} {name}(", [f"{one.type} {one.name}" for one in parameters]
-        listed = ", ".join(given)
-        head += listed if len(head) + len(listed) < 108 else f"\n    {filled(given, 100)}"
         calls = [
             Invoke(
                 name,
@@ -205,7 +212,8 @@ class _Block:
             )
             for number, launches in enumerate(self._members)
         ]
-        return Routine(f"{head})", body_of), calls
+        given = tuple(Parameter(one.type, one.name) for one in parameters)
+        return Function(f"{kind} ", Name(name), given, body_of), calls
 
     def _argument(self, column: Sequence[Argument]) -> Expression:
         """An argument in the function's own text."""

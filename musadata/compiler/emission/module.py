@@ -7,6 +7,7 @@ from typing import Any
 
 from musadata.compiler.emission.host import STATE_LISTS, HostFunction
 from musadata.compiler.ir.captured_graph import Graph
+from musadata.compiler.ir.printing import declaration_of
 
 TEMPLATE = Path(__file__).parent.joinpath("templates/module.txt").read_text(encoding="utf-8")
 
@@ -55,14 +56,14 @@ class Module:
 
 def write_module(graph: Graph, host: HostFunction) -> Module:
     """The Python of a candidate."""
-    constructor = graph.constructor
+    constructor, declaration = graph.constructor, declaration_of(host.routines[-1])
     imports = constructor["imports"].splitlines()
     standard = [line for line in imports if line.split()[1].partition(".")[0].rstrip(",") != "torch"]
     methods = f"{constructor['methods']}\n\n" if constructor["methods"] else ""
     return Module(
         standard_imports="".join(f"{line}\n" for line in (*standard, *[""] * bool(standard))),
         torch_imports="".join(f"{line}\n" for line in imports if line not in standard),
-        declaration=f'"""\n{host.declaration}\n"""' if "\n" in host.declaration else f'"{host.declaration}"',
+        declaration=f'"""\n{declaration}\n"""' if "\n" in declaration else f'"{declaration}"',
         name=host.name,
         function=host.name,
         definitions=f"{constructor['definitions']}\n\n\n" if constructor["definitions"] else "",

@@ -8,7 +8,7 @@ would do.
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, combinations_with_replacement, count
@@ -34,18 +34,18 @@ from musadata.compiler.ir.code import (
     Name,
     Number,
     Parameter,
-    Routine,
     Statement,
     Template,
     apply,
     code,
     declared_in,
     names_of,
+    of_kind,
     rebuild,
 )
 from musadata.compiler.ir.code import product as product_of
 from musadata.compiler.ir.index_formulas import product
-from musadata.compiler.ir.printing import WIDE, Piece, filled, pieces
+from musadata.compiler.ir.printing import WIDE, filled
 from musadata.compiler.ir.scalar import RESERVED_NAMES, Buffer, free_name
 from musadata.compiler.lowering.fusion import Kernel
 
@@ -57,6 +57,9 @@ _AXES |= {"h": "height", "oh": "height", "w": "width", "ow": "width", "col": "co
 _AXES |= {"kw": "window_width", "d": "depth", "od": "depth", "kd": "window_depth", "k": "length"}
 _WINDOW_ROLES = {(axis, "*"): "stride" for axis in ("od", "oh", "ow")}
 _WINDOW_ROLES |= {(axis, "-"): "padding" for axis in ("kd", "kh", "kw")}
+_BLANK = Name("#")
+Structure = tuple[Any, ...]  # trees with holes
+Values = tuple[str, ...]  # that stand in one hole, or that a quantity has, in the order of the members
 _ROUNDED = (8, 16, 64, 128)  # sides of tiles, of which the host counts those that cover an extent
 
 
@@ -89,36 +92,35 @@ class SharedKernels:
 
     kernels: tuple[EmittedKernel, ...]
     launches: tuple[SharedLaunch | None, ...]
-    functions: tuple[Routine, ...]
+    functions: tuple[Function, ...]
+
+
+@dataclass(frozen=True)
+class _Hole:
+    """What stands where another integer or size may: its text, and what is before it if it is a right operand."""
+
+    text: str
+    before: tuple[str, str]  # a name, and the operator's sign
 
 
 @dataclass(frozen=True)
 class _Form:
-    """A kernel and its launch, as the pieces of their text.
+    """A kernel and its launch as trees with holes.
 
     Attributes:
-        pieces: in order, without blanks.
-        signature: these, with the names that the kernel declares numbered, and what may differ blanked out.
-        holes: the places where another integer or size may stand.
-        kernel: how many pieces belong to the kernel.
+        signature: the trees, with the names that the kernel declares numbered, and what may differ blanked out.
+        holes: in order.
+        kernel: how many holes belong to the kernel.
         allocated: how many belong to it and to the allocations of what it fills.
         written: sizes that the kernel declares, which are no holes in it.
     """
 
     emitted: EmittedKernel
-    pieces: tuple[Piece, ...]
-    signature: tuple[str, ...]
-    holes: tuple[int, ...]
+    signature: Structure
+    holes: tuple[_Hole, ...]
     kernel: int
     allocated: int
     written: frozenset[str]
-
-    def at(self, place: int) -> str:
-        return _text(self.pieces[place])
-
-
-def _text(piece: Piece) -> str:
-    return piece.name if isinstance(piece, Name) else piece.digits if isinstance(piece, Number) else piece
 
 
 def share_kernels(kernels: Sequence[EmittedKernel], originals: Sequence[Kernel] = ()) -> SharedKernels:
@@ -126,7 +128,7 @@ def share_kernels(kernels: Sequence[EmittedKernel], originals: Sequence[Kernel] 
 
     With `originals`, the kernels are those under short names, and each gets a host function that launches it.
     """
-    groups: dict[tuple[str, ...], list[int]] = {}
+    groups: dict[Structure, list[int]] = {}
     sizes = kernels[0].kernel.size_names if kernels else ()
     forms = [_read(emitted) for emitted in kernels]
     for place, form in enumerate(forms):
@@ -148,7 +150,7 @@ def share_kernels(kernels: Sequence[EmittedKernel], originals: Sequence[Kernel] 
     return SharedKernels(tuple(changed), tuple(launches), tuple(functions))
 
 
-def structure(emitted: EmittedKernel) -> tuple[str, ...]:
+def structure(emitted: EmittedKernel) -> Structure:
     """What a kernel has in common with others that can share its code."""
     return _read(emitted).signature
 
@@ -161,39 +163,43 @@ def _is_hole(node: Any, sizes: Collection[str]) -> bool:
 
 
 def _read(emitted: EmittedKernel) -> _Form:
-    made = _allocations(emitted)
+    made, host = _allocations(emitted), emitted.host
     buffers = {buffer.name for buffer in kernel_buffers(emitted.kernel)}
-    declared = declared_in((emitted.helpers, emitted.function, made, emitted.host.setup)) | buffers
+    declared = declared_in((emitted.helpers, emitted.function, made, host.setup)) | buffers
     sizes = {name for name in emitted.kernel.size_names if not isinstance(name, NumberName)}
     written = frozenset(declared & sizes)  # parameters of a kernel that keeps its sizes
-    found: list[Piece] = []
-    signature: list[str] = []
-    holes: list[int] = []
+    holes: list[_Hole] = []
     numbers: dict[str, int] = {}
 
-    def read(part: Iterable[Piece], may_differ: Collection[str] | None) -> int:
-        for piece in part:
-            if isinstance(piece, str):
-                piece = "".join(piece.split())
-                if not piece:
-                    continue
-                signature.append(piece)
-            elif may_differ is not None and _is_hole(piece, may_differ):
-                holes.append(len(found))
-                signature.append("#")
-            elif _text(piece) in declared:
-                signature.append(f"@{numbers.setdefault(_text(piece), len(numbers))}")
-            else:
-                signature.append(_text(piece))
-            found.append(piece)
-        return len(found)
+    def blanked(tree: Any, may_differ: Collection[str] | None) -> Any:
+        of_right: dict[int, Binary] = {}  # the operation, by the identity of its right operand
 
-    for one in emitted.helpers:
-        read([one] if isinstance(one, str) else pieces(one), None)
-    kernel = read(pieces(emitted.function), sizes - written)
-    allocated = read(pieces(made), sizes)
-    read(chain(pieces(emitted.host.setup), *(chain(pieces(one), [","]) for one in emitted.host.arguments)), sizes)
-    return _Form(emitted, tuple(found), tuple(signature), tuple(holes), kernel, allocated, written)
+        def change(node: Any) -> Expression | None:
+            if isinstance(node, Binary):
+                of_right[id(node.right)] = node
+            if may_differ is not None and _is_hole(node, may_differ):
+                holes.append(_Hole(str(node), _before(of_right.get(id(node)))))
+                return _BLANK
+            if isinstance(node, Name) and node.name in declared:
+                return Name(f"@{numbers.setdefault(node.name, len(numbers))}")
+            return None
+
+        return rebuild(tree, change)
+
+    helpers = blanked(emitted.helpers, None)
+    function, kernel = blanked(emitted.function, sizes - written), len(holes)
+    allocations, allocated = blanked(made, sizes), len(holes)
+    launch = blanked((host.setup, host.arguments), sizes)
+    return _Form(emitted, (helpers, function, allocations, launch), tuple(holes), kernel, allocated, written)
+
+
+def _before(operation: Binary | None) -> tuple[str, str]:
+    if operation is None:
+        return "", ""
+    left = operation.left
+    while isinstance(left, Binary):
+        left = left.right
+    return str(left), operation.sign
 
 
 def _allocations(emitted: EmittedKernel) -> tuple[Statement, ...]:
@@ -215,14 +221,16 @@ class _Shared:
         self._names = {*names_of(tree), *declared_in(tree), *RESERVED_NAMES}
         self._rename = self._shortened(taken, own)
         self._names |= set(self._rename.values())
-        self._known = [_quantities(form.emitted, self._rename, self._first) for form in members]
+        known = [_quantities(form.emitted, self._rename, self._first) for form in members]
+        shared = (one for one in known[0] if all(one in others for others in known))
+        self._quantities = {one: tuple(others[one] for others in known) for one in shared}  # their values
         outputs = [form.emitted.kernel.outputs[0] for form in members]
         self._totals = tuple(str(product(buffer.shape).constant) for buffer in outputs)
-        self._parameters: dict[tuple[str, ...], str] = {}  # values for the members, and the name that stands for them
-        self._formulas: dict[tuple[str, ...], Expression | None] = {}  # of parameters that have values
-        self._defined: dict[str, str] = {}  # parameters that the host function reads from a tensor
+        self._parameters: dict[Values, str] = {}  # values for the members, and the name that stands for them
+        self._formulas: dict[Values, Expression | None] = {}  # of parameters that have values
+        self._defined: dict[str, Expression] = {}  # parameters that the host function reads from a tensor
         self._constants: list[str] = []  # parameters of the template
-        self._roles: dict[tuple[str, ...], str] = {}  # what parameters are that are the size of nothing
+        self._roles: dict[Values, str] = {}  # what parameters are that are the size of nothing
         self._write()
 
     def _shortened(self, taken: set[str], own: Collection[str]) -> dict[str, str]:
@@ -244,34 +252,30 @@ class _Shared:
     def _write(self) -> None:
         first = self._first
         in_kernel: dict[str, None] = {}
-        columns = {hole: tuple(form.at(hole) for form in self._members) for hole in first.holes}
-        before = {hole: (first.at(hole - 2), first.at(hole - 1)) for hole in first.holes}
-        self._looped = {
-            columns[hole] for hole in first.holes if hole < first.kernel and before[hole][1] in tuple("</%")
-        }
+        columns = [tuple(hole.text for hole in holes) for holes in zip(*(m.holes for m in self._members), strict=True)]
+        in_function = zip(columns[: first.kernel], first.holes, strict=False)
+        self._looped = {values for values, hole in in_function if hole.before[1] in tuple("</%")}
         filled: list[Expression | None] = []
-        for hole in first.holes:
-            values, is_kernel = columns[hole], hole < first.kernel
-            self._roles.setdefault(values, _WINDOW_ROLES.get(before[hole], "size"))
+        for place, (values, hole) in enumerate(zip(columns, first.holes, strict=True)):
+            is_kernel = place < first.kernel
+            self._roles.setdefault(values, _WINDOW_ROLES.get(hole.before, "size"))
             is_number = values[0].isdigit() or Number(values[0]).whole
             if len(set(values)) == 1 and is_number and not self._is_product(values):
                 filled.append(None)
                 continue
             is_float = any(Number(value).whole for value in values)
             values = tuple(str(Number(value).whole or value) for value in values) if is_float else values
-            is_total = hole >= first.allocated and values == self._totals
+            is_total = place >= first.allocated and values == self._totals
             is_total = is_total and values not in self._parameters
             value = self._total() if is_total else self._value_for(values, is_kernel)
             if is_kernel:
-                in_kernel |= dict.fromkeys(one.name for one in _names(value))
+                in_kernel |= dict.fromkeys(one.name for one in of_kind(value, Name))
             filled.append(apply("static_cast<float>", _bare(value)) if is_float else value)
-        kernel_holes = sum(hole < first.kernel for hole in first.holes)
-        allocated = sum(hole < first.allocated for hole in first.holes)
         emitted = self._emitted
-        function = self._filled(emitted.function, self._sizes - first.written, filled[:kernel_holes])
-        made = self._filled(_allocations(emitted), self._sizes, filled[kernel_holes:allocated])
+        function = self._filled(emitted.function, self._sizes - first.written, filled[: first.kernel])
+        made = self._filled(_allocations(emitted), self._sizes, filled[first.kernel : first.allocated])
         launch = (emitted.host.setup, emitted.host.arguments)
-        setup, arguments = self._filled(launch, self._sizes, filled[allocated:])
+        setup, arguments = self._filled(launch, self._sizes, filled[first.allocated :])
         self._helpers = tuple(one if isinstance(one, str) else rebuild(one, self._renamed) for one in emitted.helpers)
         added = [name for name in in_kernel if name not in self._constants]
         self._finish(rebuild(function, _without_step), made, setup, arguments, added)
@@ -290,7 +294,7 @@ class _Shared:
 
         return rebuild(tree, change)
 
-    def _is_product(self, values: tuple[str, ...]) -> bool:
+    def _is_product(self, values: Values) -> bool:
         """Whether an integer is the same in all of several kernels only as a product of what differs between them."""
         number = int(values[0]) if values[0].isdigit() else 0
         return len(values) > 2 and number >= LEAST_PRODUCT and bool(self._formula([number] * len(values), False))
@@ -298,7 +302,7 @@ class _Shared:
     def _total(self) -> Expression:
         return Method(Name(self._rename[self._emitted.kernel.outputs[0].name]), "numel")
 
-    def _value_for(self, values: tuple[str, ...], is_kernel: bool) -> Expression:
+    def _value_for(self, values: Values, is_kernel: bool) -> Expression:
         """What stands for the values: a parameter, a product of two, or how many tiles cover one."""
         if values in self._parameters:
             return Name(self._parameters[values])
@@ -317,12 +321,12 @@ class _Shared:
         if not is_kernel:
             covered = {value: list(map(int, values)) for values, value in self._formulas.items() if value}
             varying = self._varying.items() if len(set(numbers)) > 1 else ()
-            named: dict[Expression, list[int]] = {Name(self._named(name)): ints for name, ints in varying}
+            named: dict[Expression, list[int]] = {Name(self._parameter(values)): ints for values, ints in varying}
             for value, ints in (covered | named).items():
                 for side in _ROUNDED:
                     if [-(-number // side) for number in ints] == numbers:
                         return (_bare(value) + (side - 1)) / side
-        found: dict[tuple[str, ...], int] = {}  # what they are multiplied by
+        found: dict[tuple[Values, ...], int] = {}  # what they are multiplied by
         for factors, products in self._products:
             ratio = numbers[0] // products[0]
             if ratio and [ratio * one for one in products] == numbers:
@@ -331,56 +335,46 @@ class _Shared:
             return None
         factors = min(found, key=lambda one: (found[one], -len(set(one))))  # height * width, not 2 * height * height
         many = [found[factors]] if found[factors] > 1 else []
-        return Group(product_of(*many, *map(self._named, factors)))
+        return Group(product_of(*many, *map(self._parameter, factors)))
 
     @cached_property
-    def _varying(self) -> dict[str, list[int]]:
-        """Quantities that differ between the members."""
-        known = {name: ints for name in self._quantity_names() if (ints := self._numbers_of(name)) and min(ints) > 1}
-        return {name: ints for name, ints in known.items() if len(set(ints)) > 1}
+    def _varying(self) -> dict[Values, list[int]]:
+        """The values of quantities that differ between the members, and these as integers."""
+        numbers = (values for values in self._quantities.values() if all(value.isdigit() for value in values))
+        return {values: ints for values in numbers if min(ints := list(map(int, values))) > 1 and len(set(ints)) > 1}
 
     @cached_property
-    def _products(self) -> list[tuple[tuple[str, ...], list[int]]]:
+    def _products(self) -> list[tuple[tuple[Values, ...], list[int]]]:
         """Up to three such quantities, and their product in each member."""
         known = self._varying
         choices = chain.from_iterable(combinations_with_replacement(known, many) for many in (2, 1, 3))
         return [(names, [math.prod(v) for v in zip(*(known[n] for n in names), strict=True)]) for names in choices]
 
-    def _quantity_names(self) -> list[str]:
-        return [name for name in self._known[0] if all(name in known for known in self._known)]
+    def _quantity(self, values: Values, kind: type[Expression] = Expression) -> Expression | None:
+        """What has these values."""
+        return next((one for one, own in self._quantities.items() if own == values and isinstance(one, kind)), None)
 
-    def _numbers_of(self, name: str) -> list[int]:
-        values = [known[name] for known in self._known]
-        return [int(value) for value in values] if all(value.isdigit() for value in values) else []
-
-    def _quantity(self, values: tuple[str, ...]) -> str:
-        names = (name for name in self._quantity_names() if tuple(known[name] for known in self._known) == values)
-        return next(names, "")
-
-    def _named(self, quantity: str) -> str:
-        return self._parameter(tuple(known[quantity] for known in self._known))
-
-    def _parameter(self, values: tuple[str, ...]) -> str:
+    def _parameter(self, values: Values) -> str:
         """The name that stands for values, a new one if there is none yet."""
         if values not in self._parameters:
             plain = self._quantity(values)
             same = set(values)
             size = next(iter(same)) if len(same) == 1 and not values[0].isdigit() else ""
-            base = size or (plain if plain.isidentifier() else re.sub(r"\.size\((\d)\)", r"_size\1", plain))
-            base = base or self._roles.get(values, "size")
+            base = size or self._roles.get(values, "size")
+            match plain:
+                case Name(name):
+                    base = size or name
+                case Method(tensor, "size", (dim,)):
+                    base = size or f"{tensor}_size{dim}"
             options = chain([base] if base != "size" else [], (f"{base}{number}" for number in count(2 if size else 1)))
             name = (
                 base if size and size not in self._rename.values() else next(o for o in options if o not in self._names)
             )
             self._names.add(name)
             self._parameters[values] = name
-            tensor = next((q for q in self._quantity_names() if ".size(" in q and self._values(q) == values), "")
-            if tensor:
-                self._defined[name] = tensor
+            if (read := self._quantity(values, Method)) is not None:
+                self._defined[name] = read
         return self._parameters[values]
-
-    def _values(self, quantity: str) -> tuple[str, ...]:
-        return tuple(known[quantity] for known in self._known)
 
     def _finish(
         self,
@@ -414,17 +408,14 @@ class _Shared:
         read = [short for _, short in buffers if is_step or short not in outputs]
         self._passed = [n for n in self._parameters.values() if n not in self._defined and n not in self._constants]
         self._passed_numbers = mentioned(self._numbers, (self._host.setup, self._host.arguments))
-        listed = [f"const Tensor& {short}" for short in read]
-        listed += [*(f"int {one}" for one in self._passed), *(f"double {one}" for one in self._passed_numbers)]
+        typed = {"const Tensor&": read, "int": self._passed, "double": self._passed_numbers}
+        listed = tuple(Parameter(kind, Name(one)) for kind, names in typed.items() for one in names)
         kind, result = returning(outputs)
         self._name = f"launch_{name.removesuffix('_kernel')}"
-        opening = f"{'void' if is_step else kind} {self._name}("
-        joined = ", ".join(listed)
-        opening += joined if len(opening + joined) < 110 else f"\n    {filled(listed)}"
         sizes = [f"{one} = {text}" for one, text in self._defined.items()]
         read_sizes = [Template((f"const int {filled(sizes)};\n",))] if sizes else []
-        head = f"template <{', '.join(template)}>\n" if template else ""
-        self.function = Routine(f"{head}{opening})", (*read_sizes, *made, self._host, *[result] * (not is_step)))
+        body = (*read_sizes, *made, self._host, *[result] * (not is_step))
+        self.function = Function("void " if is_step else f"{kind} ", Name(self._name), listed, body, template)
 
     def kernel_of(self, member: int, original: Kernel) -> EmittedKernel:
         """The shared kernel, for what this launch of it computes."""
@@ -449,11 +440,6 @@ class _Shared:
 
 def _leaf(text: str) -> Expression:
     return Number(text) if text.isdigit() else Name(text)
-
-
-def _names(value: Expression) -> list[Name]:
-    """The names of an expression, in order."""
-    return [piece for piece in pieces(value) if isinstance(piece, Name)]
 
 
 def _bare(value: Expression) -> Expression:
@@ -489,24 +475,24 @@ def _least_parts(buffer: Buffer) -> int:
     return 2 if re.search(r"_(mean|var|ih|hh)$|_\d+$", buffer.name) else 1
 
 
-def _quantities(emitted: EmittedKernel, rename: Mapping[str, str], first: _Form) -> dict[str, str]:
-    """What is known to have a size, as text: axes by a word, and dimensions of the tensors that are read."""
+def _quantities(emitted: EmittedKernel, rename: Mapping[str, str], first: _Form) -> dict[Expression, str]:
+    """What is known to have a size, and that as text: axes by a word, and dimensions of the tensors that are read."""
     printer = Printer()
-    found: dict[str, str] = {}
+    found: dict[Expression, str] = {}
 
-    def add(name: str, size: Expression) -> None:
+    def add(quantity: Expression, size: Expression) -> None:
         text = str(size)
         if text.isalnum() or text.isidentifier():
-            found.setdefault(name, text)
+            found.setdefault(quantity, text)
 
     stages = [axis for stage in emitted.kernel.stages for axis in stage.axes]
     for axis in (*emitted.kernel.axes, *stages):
         if not axis.extent.variables:
-            add(_AXES.get(axis.name, f"{axis.name}_count"), printer.index(axis.extent))
+            add(Name(_AXES.get(axis.name, f"{axis.name}_count")), printer.index(axis.extent))
     outputs = emitted.kernel.outputs
     reads = [buffer for buffer in kernel_buffers(emitted.kernel) if buffer not in outputs]
     names = [buffer for buffer in kernel_buffers(first.emitted.kernel) if buffer not in first.emitted.kernel.outputs]
     for buffer, same in zip(reads, names, strict=True):
         for dim, size in enumerate(buffer.shape):
-            add(f"{rename[same.name]}.size({dim})", printer.index(size))
+            add(Method(Name(rename[same.name]), "size", (code(dim),)), printer.index(size))
     return found

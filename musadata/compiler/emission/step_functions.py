@@ -13,10 +13,11 @@ from musadata.compiler.ir.code import (
     Declare,
     Element,
     Expression,
+    Function,
     Invoke,
     Loop,
     Name,
-    Routine,
+    Parameter,
     Statement,
     code,
     names_of,
@@ -44,11 +45,11 @@ class StepFunctions:
 
     def __init__(self, sizes: Collection[str]):
         self._sizes = sizes
-        self._names: dict[tuple[str, str, Body], str] = {}  # by result, parameters and body
+        self._names: dict[tuple[str, tuple[Parameter, ...], Body], str] = {}  # by result, parameters and body
 
     @property
-    def routines(self) -> list[Routine]:
-        return [Routine(f"{kind} {name}(\n    {given})", body) for (kind, given, body), name in self._names.items()]
+    def routines(self) -> list[Function]:
+        return [Function(f"{kind} ", Name(name), given, body) for (kind, given, body), name in self._names.items()]
 
     def call(
         self,
@@ -77,8 +78,8 @@ class StepFunctions:
         )
         mentioned = names_of(body)
         sizes = [size for size in self._sizes if size in mentioned and size != STEP.name]
-        parameters = [*(f"const Tensor& {names[b]}" for b in read), *(f"int {size}" for size in sizes)]
-        key = (kind, ", ".join(parameters), body)
+        tensors = (Parameter("const Tensor&", names[b]) for b in read)
+        key = (kind, (*tensors, *(Parameter("int", Name(size)) for size in sizes)), body)
         if key not in self._names:
             base = f"run_{kernels[0].name.split('_')[0].rstrip('0123456789')}"
             self._names[key] = free_name(self._names.values(), base)

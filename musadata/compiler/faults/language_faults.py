@@ -14,7 +14,6 @@ from musadata.compiler.ir.code import (
     Function,
     Method,
     Name,
-    Routine,
     code,
     declared_in,
 )
@@ -115,7 +114,7 @@ def missing_contiguous(context: FaultContext) -> Candidate | None:
     tensors = [Name(item["name"]) for item in context.candidate.graph.arguments if item["rank"] > 1]
     made = [Assign(one, "=", Method(one, "contiguous")) for one in tensors]
     *others, host = context.candidate.parts
-    assert isinstance(host, Routine)
+    assert isinstance(host, Function)
     statement = context.pick([one for one in made if one in host.body])
     left = tuple(one for one in host.body if one != statement)
     return None if statement is None else context.with_parts((*others, replace(host, body=left)))

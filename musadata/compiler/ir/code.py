@@ -212,7 +212,7 @@ def covering(extent: Expression, side: int) -> Expression:
 
 BLOCK_X, BLOCK_Y, BLOCK_Z = Name("blockIdx.x"), Name("blockIdx.y"), Name("blockIdx.z")
 THREAD_X, THREAD_Y = Name("threadIdx.x"), Name("threadIdx.y")
-BLOCK_DIM_X, BLOCK_DIM_Y, GRID_DIM_X = Name("blockDim.x"), Name("blockDim.y"), Name("gridDim.x")
+BLOCK_DIM_X, GRID_DIM_X = Name("blockDim.x"), Name("gridDim.x")
 
 
 @dataclass(frozen=True)
@@ -410,7 +410,7 @@ class Lambda(Statement):
 
 @dataclass(frozen=True)
 class Function:
-    """A function, with what stands before its name, and its template's constants."""
+    """A function of the device or of the host, with what stands before its name, and its template's constants."""
 
     head: str
     name: Name
@@ -422,19 +422,6 @@ class Function:
     @cached_property
     def text(self) -> str:
         return Function.printer(self)
-
-
-@dataclass(frozen=True)
-class Routine:
-    """A function of the host, by its head."""
-
-    head: str
-    body: Body
-    printer: ClassVar[Callable[["Routine"], str]]
-
-    @cached_property
-    def text(self) -> str:
-        return Routine.printer(self)
 
 
 Node = Any  # an expression, a statement, a function, or a tuple of such

@@ -15,7 +15,7 @@ Piece = str | tree.Name | tree.Number
 MARGIN = "    "
 
 
-def text_of(node: tree.Expression | tree.Statement | tree.Function | tree.Routine | tree.Body) -> str:
+def text_of(node: tree.Expression | tree.Statement | tree.Function | tree.Body) -> str:
     """The text of a tree."""
     return "".join(map(_text, pieces(node)))
 
@@ -132,11 +132,8 @@ def _statement(node: Any, margin: str) -> tuple[Any, ...]:
             return *(part for one in node.setup for part in _statement(one, margin)), textwrap.indent(
                 _launched(node), margin
             )
-        case tree.Routine():
-            return f"{node.head} {{\n", node.body, "}\n"
         case tree.Function():
-            template = f"template <{', '.join(node.template)}>\n" if node.template else ""
-            return template, node.head, node.name, "(", tuple(_parameters(node)), ") {\n", node.body, "}\n"
+            return *_head(node), " {\n", node.body, "}\n"
     return margin, _simple(node, margin), "\n"
 
 
@@ -233,6 +230,16 @@ def _write_template(node: tree.Template, margin: str, add: Callable[[Piece], Non
         at_start = isinstance(part, tree.Inserted) or (isinstance(part, str) and part.endswith("\n"))
 
 
+def _head(node: tree.Function) -> tuple[Any, ...]:
+    template = f"template <{', '.join(node.template)}>\n" if node.template else ""
+    return template, node.head, node.name, "(", tuple(_parameters(node)), ")"
+
+
+def declaration_of(function: tree.Function) -> str:
+    """A function's head alone, as a declaration."""
+    return "".join(map(_text, pieces((*_head(function), ";"))))
+
+
 def _parameters(node: tree.Function) -> Iterator[Any]:
     """Items between commas, on lines of about 96 characters at most if they are too long for one."""
     # Where lines break does not depend on the width of integers.
@@ -268,4 +275,4 @@ def widened(node: Any) -> Any:
     return new
 
 
-tree.Expression.printer = tree.Function.printer = tree.Routine.printer = staticmethod(text_of)
+tree.Expression.printer = tree.Function.printer = staticmethod(text_of)

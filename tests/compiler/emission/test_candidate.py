@@ -2,7 +2,6 @@
 
 import ast
 import re
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from musadata.compiler.emission.candidate import build_candidate
 from musadata.compiler.emission.host import _conditions
 from musadata.compiler.emission.schedule_plan import PLANS
-from musadata.compiler.ir.code import Template, declared_in, names_of, of_kind
+from musadata.compiler.ir.code import Declare, Template, declared_in, names_of, of_kind
 from musadata.compiler.ir.conditions import Condition
 from musadata.compiler.ir.index_formulas import ZERO, Size, of
 from musadata.compiler.ir.printing import text_of
@@ -403,7 +402,9 @@ def test_a_sum_that_several_results_need_is_made_once(candidate_of):
     assert [stage.kind for stage in first.reductions] == ["sum", "sum", "sum"]  # the returned sum, and the squares
 
 
-def test_helpers_without_positions_are_the_same_in_kernels_of_wide_ones(candidate_of):
-    emitted = candidate_of("softmax", replace(PLANS[0], held=False)).kernels[0]
-    wide = emitted.with_wide_indices()
-    assert emitted.helpers == wide.helpers != () and emitted.function != wide.function
+def test_all_kernels_have_wide_positions_if_one_reaches_a_tensor_that_an_int_cannot_count(graph_of):
+    sizes = dict.fromkeys((origin.name for origin in graph_of("softmax").sizes), 1 << 17)
+    for known, kind in (({}, "int"), (sizes, "int64_t")):
+        (emitted,) = build_candidate(graph_of("softmax"), PLANS[0], known).kernels
+        assert {one.kind for one in of_kind((emitted.function, emitted.helpers), Declare) if one.name == "n"} <= {kind}
+        assert emitted.wide == (kind == "int64_t")

@@ -1,4 +1,4 @@
-"""Kernels with the same code are one kernel, and layers that repeat are loops."""
+"""Kernels with the same code are one kernel, and launches that repeat are functions."""
 
 import re
 from collections import Counter
@@ -10,9 +10,8 @@ from musadata.compiler.emission import candidate as emission
 from musadata.compiler.emission.block import Block
 from musadata.compiler.emission.candidate import build_candidate
 from musadata.compiler.emission.launch_blocks import fold_blocks
-from musadata.compiler.emission.repeated_launches import write_launches
 from musadata.compiler.emission.schedule_plan import PLANS
-from musadata.compiler.ir.code import Assign, Invoke, Jump, Name, Statement, code
+from musadata.compiler.ir.code import Assign, Invoke, Jump, Name, Statement
 from musadata.compiler.ir.printing import text_of
 from musadata.config import BackendType, VerifierConfig
 from tests.compiler.references import FIXTURES, task_of
@@ -27,12 +26,10 @@ def verifier():
 
 
 @pytest.mark.parametrize("plan", [0, 2])
-def test_layers_with_the_same_code_share_a_kernel_and_a_loop(plan, graph_of, verifier):
+def test_layers_with_the_same_code_share_a_kernel(plan, graph_of, verifier):
     candidate = build_candidate(graph_of("many layers"), PLANS[plan])
     assert len(candidate.kernels) == 15
     assert candidate.source.count("__global__") == 2
-    assert "for (int layer = 0; layer < 14; ++layer)" in candidate.source
-    assert re.search(r"weights\[2 \* layer\], weights\[1 \+ 2 \* layer\]", candidate.source)
     verdict = verifier.verify(task_of("many layers"), candidate.source, FIXTURES["many layers"].sets)
     assert verdict.accepted, verdict.feedback
 
@@ -106,40 +103,6 @@ def test_shared_kernels_keep_the_names_that_the_analysis_has(graph_of):
             assert f"{emitted.kernel.name}(" in emitted.source
 
 
-def layer(number: int, read: str, *values: int) -> Invoke:
-    weight = Name("weights")[2 * number]
-    return Invoke("launch_linear", (Name(read), weight, *map(code, values)), (Name(f"linear{number}"),))
-
-
-def loop_of(chain: list[Invoke], *read: str) -> list[str]:
-    result = Jump("return", sum(map(Name, read[1:]), Name(read[0])))
-    return text_of(tuple(write_launches(chain, result, ["x"]))).splitlines()
-
-
-def test_a_result_that_is_read_after_the_loop_leaves_it():
-    chain = [layer(0, "x", 8), *(layer(i, f"linear{i - 1}", 8 + i) for i in range(1, 5))]
-    assert loop_of(chain, "linear4") == [
-        "Tensor linear4 = x;",
-        "for (int layer = 0; layer < 5; ++layer) {",
-        "    auto linear0 = launch_linear(linear4, weights[2 * layer], 8 + layer);",
-        "    linear4 = linear0;",
-        "}",
-    ]
-
-
-def test_layers_whose_results_are_read_later_are_no_loop():
-    chain = [layer(0, "x"), *(layer(i, f"linear{i - 1}") for i in range(1, 5))]
-    assert loop_of(chain, *(f"linear{number}" for number in range(5))) == text_of(tuple(chain)).splitlines()
-
-
-def test_values_without_a_rule_come_from_a_table():
-    values = [3, 7, 4, 100]
-    chain = [layer(0, "x", 3), *(layer(i, f"linear{i - 1}", values[i]) for i in range(1, 4))]
-    lines = loop_of(chain, "linear3")
-    assert lines[0] == "const int sizes[] = {3, 7, 4, 100};"
-    assert "    auto linear0 = launch_linear(linear3, weights[2 * layer], sizes[layer]);" in lines
-
-
 def test_how_a_text_is_broken_up_does_not_depend_on_the_digits_of_sizes():
     places = [((Name("n") * c + "oc") * h + "in_h") * h + "in_w" for c, h in ((8, 7), (96, 14), (1280, 112))]
     assert len({Block(()).length(Name("input")[place]) for place in places}) == 1
@@ -159,9 +122,7 @@ def block(number: int, read: str) -> list[Invoke]:
 def fold(statements: list[Statement], *read: str) -> tuple[list[str], list[str]]:
     result = Jump("return", sum(map(Name, read[1:]), Name(read[0])))
     folded, functions = fold_blocks(statements, result, lambda name: "int" if name.startswith("size") else "tensor", [])
-    sizes = [f"size{number}" for number in range(5)]
-    written = write_launches(folded, result, ["x", *sizes])
-    return text_of(tuple(written)).splitlines(), [one.text for one in functions]
+    return text_of(tuple(folded)).splitlines(), [one.text for one in functions]
 
 
 def test_launches_that_repeat_become_a_function():
@@ -192,11 +153,6 @@ def test_a_function_returns_all_that_is_read_later():
 def test_launches_that_are_connected_otherwise_are_not_repeated():
     other = [replace(one, arguments=(*one.arguments[:-1], Name("x"))) for one in block(1, "norm0")]
     assert fold([*block(0, "x"), other[2]], "norm1")[1] == []
-
-
-def test_functions_that_repeat_can_be_a_loop():
-    layers = [launch for number in range(4) for launch in block(number, f"norm{number - 1}" if number else "x")]
-    assert "    auto norm0 = linear_to_norm(norm3, sizes[layer], &weights[2 * layer]);" in fold(layers, "norm3")[0]
 
 
 def test_no_allocation_counts_the_elements_of_what_it_makes(graph_of, verifier):
