@@ -1,7 +1,6 @@
 """Candidates are really compiled, executed and judged by the verifier."""
 
 import re
-from dataclasses import replace
 from itertools import product
 from random import Random
 
@@ -250,17 +249,13 @@ def test_products_of_half_types_and_wide_ones_are_accepted(name, size, plan, sch
 
 @pytest.mark.parametrize("name", ["matrix product", "product of turned matrices"])
 @pytest.mark.parametrize(("few", "size"), [(0, 24), (0, 40), (0, 72), (1, 24), (1, 40), (1, 72)])
-@pytest.mark.parametrize(
-    ("plan", "schedule"),
-    [(PLANS[0], "register tiles"), (replace(PLANS[2], fast=False), "shared-memory tiles, several results per thread")],
-)
-def test_the_long_operand_of_a_narrow_product_is_read_once(name, few, size, plan, schedule, graph_of, verifier):
+def test_the_long_operand_of_a_narrow_product_is_read_once(name, few, size, graph_of, verifier):
     graph = graph_of(name)
     sizes = dict.fromkeys((origin.name for origin in graph.sizes), 65536)
     turned = name != "matrix product"
     (narrow,) = graph.inputs[few].type.shape[few if not turned else 1 - few].atoms()
-    candidate = build_candidate(graph, plan, sizes | {narrow.name: size})
-    assert candidate.schedule.endswith(schedule)
+    candidate = build_candidate(graph, PLANS[0], sizes | {narrow.name: size})
+    assert candidate.schedule.endswith("register tiles")
     emitted = candidate.kernels[0]
     (tile,) = {int(one) for one in re.findall(rf"\({narrow.name} \+ (\d+)\)", text_of(emitted.host))}
     assert tile + 1 >= size

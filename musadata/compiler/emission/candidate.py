@@ -33,7 +33,6 @@ from musadata.compiler.lowering.fusion import Kernel, group_loops
 from musadata.compiler.lowering.inlining import inline_pointwise, read_loops, without_repeats
 from musadata.compiler.lowering.layout import flat_position, flatten
 from musadata.compiler.lowering.loop_points import variables_of
-from musadata.compiler.lowering.shared_axes import parted
 from musadata.compiler.lowering.splitting import split_long_reductions
 from musadata.operators import column
 
@@ -175,7 +174,7 @@ def _kernels(
     """The kernels, with attention as one of them where its tiles can be cut out of what it stores."""
     apart = attempt is _Attempt.APART
     if not fused:
-        return [parted(kernel) for kernel in group_loops(read_loops(program.loops, kept), kept, fused=False)]
+        return group_loops(read_loops(program.loops, kept), kept, fused=False)
     read = without_repeats(read_loops(program.loops, kept), kept)
     # A value that is computed where it is read may need less of what it is made from: the last of the largest few, say.
     loops = read_loops(inline_pointwise(read, kept, reductions_apart=apart), kept)
@@ -189,7 +188,7 @@ def _kernels(
     kernels = grouped(join_attention(loops, kept, sizes))
     if not all(can_attend(kernel) for kernel in kernels if kernel.attends):
         kernels = grouped(loops)
-    return [parted(kernel) for kernel in kernels]
+    return kernels
 
 
 def _all_sizes(graph: Graph) -> list[Index]:

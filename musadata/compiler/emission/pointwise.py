@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from musadata.compiler.emission.block import Block, decode
-from musadata.compiler.emission.cpp import C_TYPES, VECTORS, reshaped
+from musadata.compiler.emission.cpp import C_TYPES, VECTORS
 from musadata.compiler.emission.launch import (
     EmittedKernel,
     NumberName,
@@ -20,14 +20,11 @@ from musadata.compiler.emission.launch import (
 from musadata.compiler.ir.code import (
     ATOM,
     BLOCK_DIM_X,
-    BLOCK_DIM_Y,
     BLOCK_X,
     BLOCK_Y,
     GRID_DIM_X,
     THREAD_X,
     THREAD_Y,
-    Binary,
-    Body,
     Expression,
     Function,
     Jump,
@@ -41,11 +38,11 @@ from musadata.compiler.ir.code import (
     every,
 )
 from musadata.compiler.ir.code import product as product_of
-from musadata.compiler.ir.index_formulas import ZERO, Index, Variable, of, product
+from musadata.compiler.ir.index_formulas import Index, Variable, of
 from musadata.compiler.ir.scalar import Added, Buffer, Choose, Load, Local, Named, Scalar
 from musadata.compiler.ir.schedule import Bind, Schedule
-from musadata.compiler.lowering.fusion import Kernel, Stage, Store
-from musadata.compiler.lowering.layout import flat_position, flatten
+from musadata.compiler.lowering.fusion import Kernel, Store
+from musadata.compiler.lowering.layout import flatten
 from musadata.compiler.lowering.rewriting import rewrite
 
 THREADS = 256
@@ -96,7 +93,7 @@ def _new_block(kernel: Kernel, schedule: Schedule = PLAIN) -> Block:
 
 def _element(kernel: Kernel, block: Block) -> None:
     """Everything that one thread does for the element at flat position i."""
-    decode_joined(kernel, block, "i", kernel.axes, decoded(kernel, block))
+    decode(block, "i", kernel.axes, decoded(kernel, block))
     for store in kernel.stores:
         write_store(block, store)
 
@@ -148,102 +145,29 @@ def stored(value: Expression, dtype: str) -> Expression:
 
 
 def emit_rows(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
-    """A two-dimensional grid: threads along x for the last axis, along y for all others together. A block has one row
-    where rows are long, and takes apart where it is once.
+    """A two-dimensional grid whose blocks lie along rows: a block has one row, and takes apart where it is once.
 
-    Blocks go the other way round, since the rows may be many and only a grid's x has more than 65,535 blocks.
+    Rows go along the grid's x, since they may be many and only that axis has more than 65,535 blocks.
     """
     block = Block.of(kernel, schedule, ("rows", "outer"))
     *outer, last = kernel.axes
-    along = schedule.get(Bind, "columns").amount
-    is_long, extent = schedule.get(Bind, "rows").to == "block", block.index(last.extent)
+    along, width = schedule.get(Bind, "columns").amount, block.index(last.extent)
     row = Name(outer[0].name if len(outer) == 1 else "outer")
-    block.declare(row.name, BLOCK_X if is_long else BLOCK_X * BLOCK_DIM_Y + THREAD_Y)
+    block.declare(row.name, BLOCK_X)
     block.declare(last.name, BLOCK_Y * BLOCK_DIM_X + THREAD_X)
-    past = Name(last.name) >= extent
-    block.leave(past if is_long else Binary(row >= "outer_size", "||", past))
-    block.printer.flat = (kernel.axes, row * block.index(last.extent) + last.name)
+    block.leave(Name(last.name) >= width)
+    block.printer.flat = (kernel.axes, row * width + last.name)
     if len(outer) > 1:
-        decode_joined(kernel, block, "outer", tuple(outer), decoded(kernel, block))
+        decode(block, "outer", tuple(outer), decoded(kernel, block))
     for store in kernel.stores:
         write_store(block, store)
-    rows, width = count_of(block, outer), block.index(last.extent)
-    if is_long:
-        setup: Body = (
-            constant("threads", along),
-            sides("blocks", rows, (width + "threads" - 1) / "threads"),
-        )
-        return finish(kernel, schedule, block, setup, threads=(along,))
-    beside = schedule.get(Bind, "rows").amount
-    setup = (
-        constant("outer_size", rows),
-        sides("threads", along, beside),
-        constant("width_blocks", (width + "threads.x" - 1) / "threads.x"),
-        sides("blocks", (Name("outer_size") + "threads.y" - 1) / "threads.y", "width_blocks"),
-    )
-    return finish(kernel, schedule, block, setup, threads=(along, beside), counts=("outer_size",))
-
-
-def joined_axes(kernel: Kernel) -> tuple[Variable, ...]:
-    """The first axes of a kernel if it needs only the flat position over them: (batch, row) of an index that is looked
-    up for every column, or (image, channel) of what is pooled. Empty if there are no two such axes."""
-    for count in range(len(kernel.axes) - 1, 1, -1):
-        axes = kernel.axes[:count]
-        if all(_joins_in(stage, axes, kernel.axes) for stage in kernel.stages):
-            return axes
-    return ()
-
-
-def _joins_in(stage: Stage, axes: tuple[Variable, ...], whole: tuple[Variable, ...]) -> bool:
-    if any(axis.extent.variables & frozenset(axes) for axis in stage.axes):
-        return False
-    if stage.buffer is not None and not _joins(stage.buffer, stage.index, axes, whole):
-        return False
-    return all(_needs_only(node, axes, whole) for node in stage.value.walk())
-
-
-def _needs_only(node: Scalar, axes: tuple[Variable, ...], whole: tuple[Variable, ...]) -> bool:
-    if isinstance(node, Load):
-        return _joins(node.buffer, node.index, axes, whole)
-    return not any(_own(formula) & frozenset(axes) for formula in node.formulas)
-
-
-def _joins(buffer: Buffer, index: Sequence[Index], axes: tuple[Variable, ...], whole: tuple[Variable, ...]) -> bool:
-    """Whether an element's place is written with the flat position over the axes or over all, or without the axes."""
-    used, flat, prefix = frozenset(axes), flat_position(axes), ZERO
-    if reshaped(buffer, tuple(index)) is not None:
-        return not any(_own(position) & used for position in index)
-    own = [_own(position) for position in index]
-    if not any(used & one for one in own) or flatten(index, buffer.shape) == flat_position(whole):
-        return True
-    for place, (position, size) in enumerate(zip(index, buffer.shape, strict=True), 1):
-        prefix = prefix * size + position
-        if prefix == flat:
-            return not any(used & one for one in own[place:])
-    return False
+    blocks = sides("blocks", count_of(block, outer), (width + "threads" - 1) / "threads")
+    return finish(kernel, schedule, block, (constant("threads", along), blocks), threads=(along,))
 
 
 def _own(formula: Index) -> frozenset[Variable]:
     """The variables of a formula, those aside that only what it loads depends on."""
     return frozenset(atom for atom in formula.atoms() if isinstance(atom, Variable))
-
-
-def decode_joined(
-    kernel: Kernel, block: Block, flat: str, axes: tuple[Variable, ...], used: frozenset[Variable]
-) -> None:
-    """Write the axes that are needed from a flat position over them: the first ones as one where that is enough."""
-    joined = () if block.alike else joined_axes(kernel)  # layers differ in what they join
-    if not set(joined) <= set(axes) or not used & set(joined):
-        decode(block, flat, axes, used)
-        return
-    position = flat_position(joined)
-    if joined == axes:
-        block.printer.positions[position] = Name(flat)
-        return
-    rest = axes[len(joined) :]
-    outer = Variable(block.fresh("line" if len(rest) == 1 else "plane"), product(v.extent for v in joined))
-    decode(block, flat, (outer, *rest), used | {outer})
-    block.printer.positions[position] = Name(outer.name)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from musadata.compiler.emission.cpp import (
 )
 from musadata.compiler.emission.held_rows import HeldRow, held_row
 from musadata.compiler.emission.launch import EmittedKernel, constant, count_of, finish, linear_setup
-from musadata.compiler.emission.pointwise import decode_joined, decoded, write_store
+from musadata.compiler.emission.pointwise import decoded, write_store
 from musadata.compiler.ir.code import (
     BLOCK_DIM_X,
     BLOCK_X,
@@ -159,7 +159,7 @@ def work(kernel: Kernel, block: Block, team: Team, point: str) -> None:
     """Write all stages at one point."""
     if len(kernel.axes) > 1 and team.first is None and not block.alike:
         block.printer.flat = (kernel.axes, Name(point))
-        decode_joined(kernel, block, point, kernel.axes, decoded(kernel, block))
+        decode(block, point, kernel.axes, decoded(kernel, block))
     elif len(kernel.axes) > 1:
         decode(block, point, kernel.axes, used_axes(kernel))
     _Work(kernel, block, team).write()

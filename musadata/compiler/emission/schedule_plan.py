@@ -250,8 +250,6 @@ def _turned(case: Case) -> Sequence[Step] | None:
 def _by_rows(case: Case) -> Sequence[Step] | None:
     if len(case.kernel.axes) < 2 or case.width > MOST_BLOCKS * WARP:
         return None
-    if case.plan.alike or case.width < pointwise.LONG_ROW:
-        return Bind("rows", "thread", 8), Bind("columns", "thread", 32)
     return Bind("rows", "block"), Bind("columns", "thread", pointwise.threads_along(case.width))
 
 
@@ -267,18 +265,14 @@ _ELEMENTS = (
         _turned,
     ),
     Row(
-        "the plan is for rows, and a warp has one",
-        lambda case: case.plan.elements == "rows" and case.width >= WARP,
-        _by_rows,
-    ),
-    Row(
-        "rows keep blocks busy, and no thread divides to find its place",
+        "rows keep blocks busy, and the plan is for them or a thread for each element would divide to find its place",
         lambda case: (
-            case.plan.elements == "naive"
-            and case.plan.fast
-            and not case.plan.alike
+            not case.plan.alike
             and case.width >= pointwise.LONG_ROW
-            and pointwise.takes_apart(case.kernel)
+            and (
+                case.plan.elements == "rows"
+                or (case.plan.elements == "naive" and case.plan.fast and pointwise.takes_apart(case.kernel))
+            )
         ),
         _by_rows,
     ),
@@ -475,7 +469,7 @@ def _in_shared_memory(case: Case, side: int, work: int) -> Sequence[Step] | None
     large = work >= 1 << 24  # without tiles, so many multiplications wait for memory
     if not case.plan.tile and side < (tiled.SMALL_TILE if large else register_tiled.MEDIUM.rows):
         return None
-    return tiled.steps_for(case.kernel, *case.sides[1:])
+    return tiled.steps_for(*case.sides[1:])
 
 
 def _from_lines(least: int, steps: Callable[[Case, int, int], Sequence[Step] | None]) -> Row:

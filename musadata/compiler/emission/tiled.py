@@ -14,9 +14,7 @@ from musadata.compiler.ir.code import (
     BLOCK_Z,
     THREAD_X,
     THREAD_Y,
-    Assign,
     Binary,
-    Braces,
     Choice,
     Expression,
     Group,
@@ -35,7 +33,7 @@ from musadata.compiler.ir.index_formulas import (
     product,
 )
 from musadata.compiler.ir.scalar import Choose, Compare, Load, Local, Scalar, within
-from musadata.compiler.ir.schedule import Schedule, Split, Stage, Step, Tile
+from musadata.compiler.ir.schedule import Schedule, Stage, Step, Tile
 from musadata.compiler.lowering.fusion import Kernel, Reduce, Store
 from musadata.compiler.lowering.layout import flatten
 from musadata.compiler.lowering.rewriting import substitute
@@ -45,7 +43,6 @@ TILE = 16
 BUSY_BLOCKS = 128  # with fewer tiles most of a GPU is idle
 SMALL_TILE = 8
 Place = tuple[Expression, Expression]  # in a tile
-_MOST_SHARED = 8  # results of a thread; with more, too few threads wait for memory
 
 
 def can_tile(kernel: Kernel) -> bool:
@@ -118,180 +115,60 @@ def _edges(value: Scalar, local: str) -> Iterator[tuple[Index, Index] | None]:
             yield from _edges(child, local)
 
 
-def steps_for(kernel: Kernel, rows: int, cols: int) -> tuple[Step, ...]:
+def steps_for(rows: int, cols: int) -> tuple[Step, ...]:
     """Tiles for so many rows and columns."""
-    down, across = _results_per_thread(*parts_of(kernel)[1:], rows, cols)
-    operands = Stage("operands", "shared")
-    if (many := down * across) > 1:
-        return Tile(TILE * down, TILE * across, TILE, rows > cols), operands, Split("outputs", many)
     side = TILE if min(rows, cols) > SMALL_TILE else SMALL_TILE
-    return Tile(side, side, side, rows > cols), operands
+    return Tile(side, side, side, rows > cols), Stage("operands", "shared")
 
 
 def emit_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
-    """A block per tile of the output; operands pass through shared memory tile by tile."""
-    return (_LongTiles if schedule.find(Split) else _Tiles)(kernel, schedule).emit()
-
-
-def _results_per_thread(
-    rows: tuple[Variable, ...], cols: tuple[Variable, ...], rows_hint: int, cols_hint: int
-) -> tuple[int, int]:
-    """How many rows and columns a thread has: all of few ones go into one tile, so that the operand with the many
-    others is read once."""
-    few, axes = min((rows_hint, rows), (cols_hint, cols), key=lambda side: side[0])
-    many = -(-few // TILE)
-    if not 1 < many <= _MOST_SHARED or len(axes) != 1 or max(rows_hint, cols_hint) < TILE * BUSY_BLOCKS:
-        return 1, 1
-    return (many, 1) if axes is rows else (1, many)
-
-
-class _Tiles:
-    """The kernel under construction: tiles of as many rows as columns, with a thread for each result."""
-
-    own_names: tuple[str, ...] = ("tile_row", "tile_col", "k", "start")
-
-    def __init__(self, kernel: Kernel, schedule: Schedule):
-        self.kernel, self.stage = kernel, kernel.reductions[0]
-        self.batch, self.rows, self.cols = parts_of(kernel)
-        self.schedule, tile = schedule, schedule.get(Tile)
-        self.high, self.wide, self.side = tile.sides
-        inner = [v.name for v in self.stage.axes]
-        self.block = Block.of(kernel, schedule, [*inner, *self.own_names, self.stage.local])
-        self.row = self.rows[0].name if len(self.rows) == 1 else "tile_row"
-        self.col = self.cols[0].name if len(self.cols) == 1 else "tile_col"
-        self.row_block, self.col_block = longest_first(self.block, kernel, tile)
-        self.left, self.right = self.stage.operands
-        self.crossed = len(self.cols) == 1 and _runs_along(self.right, self.stage.axes)
-
-    def emit(self) -> EmittedKernel:
-        """Bring tiles of both operands, multiply them, and store what is made of the sums."""
-        block, side, kind = self.block, self.side, C_TYPES[self.stage.dtype]
-        padding = 32 // side if self.crossed else 0  # threads of a warp, which write columns, reach different banks
-        block.shared(kind, "left_tile", self.high, side)
-        block.shared(kind, "right_tile", side, self.wide + padding)
-        self._write_positions(self.row_block * self.high, self.col_block * self.wide)
-        write_entry(block, self.kernel)
-        rows, cols = count_of(block, self.rows), count_of(block, self.cols)
-        block.name_flat(self.rows, self.row)
-        block.name_flat(self.cols, self.col)
-        head = len(block.body)
-        block.blank()
-        total = self._write_sums(kind)
-        depth = depth_of(block, self.stage)
-        with block.loop("start", 0, depth, side):
-            self._load(rows, cols, depth)
-            block.barrier()
-            self._multiply(kind, total)
-            block.barrier("before the tiles are overwritten")
-        block.blank()
-        block.printer.rename = {self.stage.local: total}
-        with self._each_result(), block.when(every(Name(self.row) < rows, Name(self.col) < cols)):
-            write_results(block, self.kernel)
-        decode_used(block, head, (self.row, self.rows), (self.col, self.cols))
-        counts = covering(rows, self.high), covering(cols, self.wide)
-        blocks = grid(block, self.kernel, *counts, self.schedule.get(Tile).rows_first)
-        setup = (sides("threads", side, side), sides("blocks", *blocks))
-        return finish(self.kernel, self.schedule, block, setup, threads=(side, side))
-
-    def _write_positions(self, row_first: Expression, col_first: Expression) -> None:
-        block = self.block
-        block.declare(self.row, row_first + THREAD_Y)
-        block.declare(self.col, col_first + THREAD_X)
-        self.loaded_col = block.fresh(f"loaded_{self.col}") if self.crossed else self.col
-        if self.crossed:
-            block.declare(self.loaded_col, col_first + THREAD_Y, note="whose neighbours lie along k")
-
-    def _write_sums(self, kind: str) -> Expression:
-        """Declare what a thread's sums are in, and say how one is called."""
-        taken = {buffer.name for buffer in (*self.kernel.inputs, *self.kernel.outputs)}
-        local = "accumulator" if "accumulator" not in taken else "accumulated"
-        self.block.variable(kind, local, number(0, self.stage.dtype))
-        return Name(local)
-
-    def _load(self, rows: Expression, cols: Expression, depth: Expression) -> None:
-        """Bring the elements of both tiles that are a thread's own."""
-        self._load_left((THREAD_Y, THREAD_X), rows, depth)
-        across = (THREAD_X, THREAD_Y) if self.crossed else (THREAD_Y, THREAD_X)
-        self._load_right(across, cols, depth, self.loaded_col)
-
-    def _load_left(self, place: Place, rows: Expression, depth: Expression) -> None:
-        _load_tile(self.block, "left_tile", place, self.left, self.stage, Name(self.row) < rows, depth)
-
-    def _load_right(self, place: Place, cols: Expression, depth: Expression, column: str) -> None:
-        """`column` is the name of the column that is loaded."""
-        self.block.printer.rename = {self.col: Name(column)} if column != self.col else None
-        _load_tile(self.block, "right_tile", place, self.right, self.stage, Name(column) < cols, depth)
-        self.block.printer.rename = None
-
-    def _multiply(self, kind: str, total: Expression) -> None:
-        """Add up the products of the tiles."""
-        block, k = self.block, Name("k")
-        with block.loop("k", 0, self.side, kind="int", unroll=UNROLL):
+    """A block per tile of the output, as many rows as columns, and a thread for each result; operands pass through
+    shared memory tile by tile."""
+    stage, tile, (_, rows, cols) = kernel.reductions[0], schedule.get(Tile), parts_of(kernel)
+    side, kind = tile.depth, C_TYPES[stage.dtype]
+    own = (*(v.name for v in stage.axes), "tile_row", "tile_col", "k", "start", stage.local)
+    block = Block.of(kernel, schedule, own)
+    row = rows[0].name if len(rows) == 1 else "tile_row"
+    col = cols[0].name if len(cols) == 1 else "tile_col"
+    row_block, col_block = longest_first(block, kernel, tile)
+    left, right = stage.operands
+    crossed = len(cols) == 1 and _runs_along(right, stage.axes)
+    padding = 32 // side if crossed else 0  # threads of a warp, which write columns, reach different banks
+    block.shared(kind, "left_tile", side, side)
+    block.shared(kind, "right_tile", side, side + padding)
+    block.declare(row, row_block * side + THREAD_Y)
+    block.declare(col, col_block * side + THREAD_X)
+    loaded_col = block.fresh(f"loaded_{col}") if crossed else col
+    if crossed:
+        block.declare(loaded_col, col_block * side + THREAD_Y, note="whose neighbours lie along k")
+    write_entry(block, kernel)
+    row_count, col_count = count_of(block, rows), count_of(block, cols)
+    block.name_flat(rows, row)
+    block.name_flat(cols, col)
+    head = len(block.body)
+    block.blank()
+    taken = {buffer.name for buffer in (*kernel.inputs, *kernel.outputs)}
+    total = Name("accumulator" if "accumulator" not in taken else "accumulated")
+    block.variable(kind, total.name, number(0, stage.dtype))
+    depth, k = depth_of(block, stage), Name("k")
+    with block.loop("start", 0, depth, side):
+        _load_tile(block, "left_tile", (THREAD_Y, THREAD_X), left, stage, Name(row) < row_count, depth)
+        block.printer.rename = {col: Name(loaded_col)} if crossed else None
+        place = (THREAD_X, THREAD_Y) if crossed else (THREAD_Y, THREAD_X)
+        _load_tile(block, "right_tile", place, right, stage, Name(loaded_col) < col_count, depth)
+        block.printer.rename = None
+        block.barrier()
+        with block.loop("k", 0, side, kind="int", unroll=UNROLL):
             block.assign(total, Name("left_tile")[THREAD_Y][k] * Name("right_tile")[k][THREAD_X], "+=")
-
-    @contextmanager
-    def _each_result(self) -> Iterator[None]:
-        """A thread's results, at whose rows and columns the statements inside are."""
-        yield
-
-
-class _LongTiles(_Tiles):
-    """Tiles of 16 rows and several times 16 columns, or the other way round: a thread has one result in each 16."""
-
-    own_names = ("tile_row", "tile_col", "first", "i", "k", "start", "accumulators")
-
-    def __init__(self, kernel: Kernel, schedule: Schedule):
-        super().__init__(kernel, schedule)
-        self.many, self.by_rows = schedule.get(Split).amount, self.high > self.wide
-
-    def _write_positions(self, row_first: Expression, col_first: Expression) -> None:
-        block = self.block
-        block.declare("first", row_first if self.by_rows else col_first)
-        if self.by_rows:
-            block.declare(self.col, col_first + THREAD_X)
-        else:
-            block.declare(self.row, row_first + THREAD_Y)
-
-    def _write_sums(self, kind: str) -> Expression:
-        self.block.array(kind, "accumulators", self.many, value=Braces())
-        return Name("accumulators")["i"]
-
-    @contextmanager
-    def _each_result(self) -> Iterator[None]:
-        with self._each(*((self.row, THREAD_Y) if self.by_rows else (self.col, THREAD_X))):
-            yield
-
-    @contextmanager
-    def _each(self, name: str, place: Expression) -> Iterator[None]:
-        """A loop over the results of a thread on the side that has several."""
-        with self.block.unrolled("i", self.many):
-            self.block.declare(name, Name("first") + place + Name("i") * TILE)
-            yield
-
-    def _load(self, rows: Expression, cols: Expression, depth: Expression) -> None:
-        block, y, x, step = self.block, THREAD_Y, THREAD_X, Name("i") * TILE
-        along, across = (x, y) if self.crossed else (y, x)  # of the right tile; neighbours in memory lie along x
-        if not self.by_rows:
-            self._load_left((y, x), rows, depth)
-            with self._each(self.col, across):
-                self._load_right((along, across + step), cols, depth, self.col)
-            return
-        with self._each(self.row, y):
-            self._load_left((y + step, x), rows, depth)
-        loaded = self.col
-        if self.crossed:
-            loaded = block.fresh(f"loaded_{self.col}")
-            block.declare(loaded, Name(self.col) - x + y, note="whose neighbours lie along k")
-        self._load_right((along, across), cols, depth, loaded)
-
-    def _multiply(self, kind: str, total: Expression) -> None:
-        block, k, step = self.block, Name("k"), Name("i") * TILE
-        own, other = Name("left_tile")[THREAD_Y + step][k], Name("right_tile")[k][THREAD_X]
-        if not self.by_rows:
-            own, other = Name("right_tile")[k][THREAD_X + step], Name("left_tile")[THREAD_Y][k]
-        with block.loop("k", 0, TILE, kind="int", unroll=UNROLL):
-            block.declare("factor", other, kind)  # the same for all of a thread's results
-            block.unrolled_line("i", self.many, Assign(total, "+=", Name("factor") * own))
+        block.barrier("before the tiles are overwritten")
+    block.blank()
+    block.printer.rename = {stage.local: total}
+    with block.when(every(Name(row) < row_count, Name(col) < col_count)):
+        write_results(block, kernel)
+    decode_used(block, head, (row, rows), (col, cols))
+    blocks = grid(block, kernel, covering(row_count, side), covering(col_count, side), tile.rows_first)
+    setup = (sides("threads", side, side), sides("blocks", *blocks))
+    return finish(kernel, schedule, block, setup, threads=(side, side))
 
 
 def write_results(block: Block, kernel: Kernel) -> None:

@@ -1,11 +1,11 @@
-"""Axes that are split: groups of channels and phases of a transposed convolution, which both operands of a product see,
-and what views joined into one axis."""
+"""Axes that are split: groups of channels and phases of a transposed convolution, which both operands of a product
+see."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from musadata.compiler.ir.index_formulas import ONE, ZERO, Index, Operation, Variable, divide, of
-from musadata.compiler.lowering.fusion import Kernel, Reduce, Stage, Store
+from musadata.compiler.ir.index_formulas import ONE, ZERO, Index, Variable, divide, of
+from musadata.compiler.lowering.fusion import Kernel, Reduce, Stage
 from musadata.compiler.lowering.rewriting import substitute, substitute_in
 
 
@@ -51,40 +51,3 @@ def _moved(stage: Stage, change: dict[Variable, Index], shared: tuple[Variable, 
     contraction = replace(stage.contraction, splits=(), shared=shared, extents=extents)
     value = substitute_in(stage.value, change)
     return replace(stage, index=index, axes=inner, loops=loops, value=value, contraction=contraction)
-
-
-def parted(kernel: Kernel) -> Kernel:
-    """A pointwise kernel over the parts of those axes that it reads at quotients and remainders of: of rows that hold
-    several rows of an image, say. Then no thread takes the axis apart again."""
-    while (changed := next(_parted(kernel), None)) is not None:
-        kernel = changed
-    return kernel
-
-
-def _parted(kernel: Kernel) -> Iterator[Kernel]:
-    """The kernel with one axis split so that it has fewer quotients and remainders."""
-    (stage, *others), taken = kernel.stages, {axis.name for axis in kernel.axes}
-    if others or kernel.steps or not isinstance(stage, Store) or stage.axes:
-        return
-    before = dict.fromkeys(_quotients(stage))  # in a fixed order
-    for axis in kernel.axes:
-        sizes = dict.fromkeys(one.right for one in before if one.left == of(axis) and not one.right.variables)
-        for size in sorted(sizes, key=lambda size: (size.constant or 0, len(size.terms))):
-            whole, rest = divide(axis.extent, size)
-            names = [f"{axis.name}_{part}" for part in ("outer", "inner")]
-            if rest != ZERO or ONE in (whole, size) or taken & set(names):
-                continue
-            outer, inner = Variable(names[0], whole), Variable(names[1], size)
-            change = {axis: of(outer) * size + of(inner)}
-            index = tuple(substitute(one, change) for one in stage.index)
-            new = replace(stage, index=index, value=substitute_in(stage.value, change))
-            if len(set(_quotients(new))) < len(before):
-                place = kernel.axes.index(axis)
-                axes = (*kernel.axes[:place], outer, inner, *kernel.axes[place + 1 :])
-                yield replace(kernel, axes=axes, stages=(new,))
-
-
-def _quotients(stage: Store) -> Iterator[Operation]:
-    for node in stage.value.walk():
-        for formula in node.formulas:
-            yield from (a for a in formula.atoms() if isinstance(a, Operation) and a.kind in ("//", "%"))

@@ -35,8 +35,8 @@ def bound_results(facts: KernelFacts) -> str:
     (total, other), way = facts.points_of_sets, facts.way
     if total == other == 1 or way.team == way.block > 1:
         return ""
-    if (rows := way.schedule.find(Bind, "rows")) and way.schedule.find(Bind, "columns"):
-        return _rows(facts, way) if rows.to == "thread" else _along_rows(facts, way)
+    if way.schedule.find(Bind, "rows") and way.schedule.find(Bind, "columns"):
+        return _along_rows(facts, way)
     columns = way.schedule.by_columns
     each = way.threads[0] if columns else way.block // way.team
     guard = f"if ({way.guard}) return;" if way.guard else "column < total" if columns else ""
@@ -60,21 +60,6 @@ def _left(total: int, other: int, each: int) -> str:
     """`4224 % 256 = 128, in set 2 129 % 256 = 129`."""
     second = f", in set 2 {other} % {each} = {other % each}" if other != total else ""
     return f"{total} % {each} = {total % each}{second}"
-
-
-def _rows(facts: KernelFacts, way: Way) -> str:
-    """What sticks out of the blocks of a grid of rows and columns, in either set of shapes."""
-    *outer, last = way.emitted.kernel.axes
-    across, down = way.threads[:2]
-    rests: list[str] = []
-    for number, sizes in enumerate((facts.sizes, facts.other)):
-        sides = ((last.extent.evaluate(sizes), across, "along x"), (prod(facts.extents(outer, sizes)), down, "along y"))
-        idle = [
-            f"{block} − {side} % {block} = {block - side % block} {name}" for side, block, name in sides if side % block
-        ]
-        if idle:
-            rests.append(f"{_SECOND * number}{join(idle)}")
-    return say("grid_of_rows", guard=way.guard, rests=", ".join(rests)) if rests else ""
 
 
 def _along_rows(facts: KernelFacts, way: Way) -> str:

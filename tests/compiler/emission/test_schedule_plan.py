@@ -1,7 +1,5 @@
 """Which schedules a task gets at the sizes that it is measured at."""
 
-import re
-
 import pytest
 
 from musadata.compiler import candidate_set
@@ -64,17 +62,6 @@ def test_a_grid_that_strides_has_as_many_blocks_as_the_device_runs_at_once(candi
     assert "std::min((total + threads - 1) / threads, resident)" in source
 
 
-def test_a_row_that_is_only_looked_up_is_not_taken_apart(candidate_of):
-    source = candidate_of("embedding", PLANS[0]).source
-    assert "const int line = i / 6;" in source and "[line]" in source
-
-
-def test_planes_that_are_pooled_alike_are_not_taken_apart(candidate_of):
-    source = candidate_of("max pool", PLANS[1]).source
-    assert re.search(r"const int plane = output / \(.*\);", source) and "const int n =" not in source
-    assert re.search(r"\w+\[output\] = ", source)
-
-
 def test_no_thread_divides_for_its_row_where_rows_are_long(graph_of):
     sizes = dict.fromkeys((origin.name for origin in graph_of("slices").sizes), 4096)
     source = build_candidate(graph_of("slices"), PLANS[0], sizes).source
@@ -103,18 +90,6 @@ def test_a_sum_of_elements_that_indices_select_is_dealt_to_blocks_earlier_than_o
 def test_what_is_only_part_of_a_flat_position_has_no_variable(candidate_of):
     kernel = candidate_of("gather", PLANS[0]).kernels[0].source
     assert "col" not in kernel.replace("cols", "")
-
-
-def test_joined_axes_are_taken_apart_once(candidate_of):
-    emitted = candidate_of("patches", PLANS[0]).kernels[0]
-    assert [axis.name for axis in emitted.kernel.axes] == [
-        "b",
-        "row_outer_outer",
-        "row_outer_inner",
-        "row_inner",
-        "col",
-    ]
-    assert "const int plane = i / (9 * " in emitted.source and "row /" not in emitted.source
 
 
 def test_the_number_of_windows_is_written_as_a_product():
