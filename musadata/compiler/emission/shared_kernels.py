@@ -22,7 +22,7 @@ from musadata.compiler.emission.launch import (
     mentioned,
     returning,
 )
-from musadata.compiler.emission.short_names import kernel_buffers
+from musadata.compiler.emission.short_names import kernel_buffers, options_of
 from musadata.compiler.ir.code import (
     Binary,
     Declare,
@@ -236,13 +236,11 @@ class _Shared:
     def _shortened(self, taken: set[str], own: Collection[str]) -> dict[str, str]:
         """Short names for the kernel and its tensors."""
         rename: dict[str, str] = {}
-        for buffer in kernel_buffers(self._emitted.kernel):
-            parts = buffer.name.split("_")
-            options = ["_".join(parts[-count:]) for count in range(_least_parts(buffer), len(parts) + 1)]
-            plain = re.sub(r"_?\d+$", "", buffer.name)
-            options = options if buffer.role == "state" else [plain]
+        kernel = self._emitted.kernel
+        for buffer in kernel_buffers(kernel):
             used = {*rename.values(), *(self._names - {buffer.name})}
-            rename[buffer.name] = next((o for o in options if o.isidentifier() and o not in used), buffer.name)
+            options = (one for one in options_of(buffer, buffer in kernel.outputs) if one not in used)
+            rename[buffer.name] = next(options, buffer.name)
         base = re.sub(r"\d*_kernel$", "", self._emitted.kernel.name).rstrip("_")
         name = free_name(taken - {*own}, base, "_kernel")
         rename[self._emitted.kernel.name] = name
@@ -469,10 +467,6 @@ def _inlined(statement: Statement, threads: int) -> Statement:
         return None
 
     return rebuild(statement, change)
-
-
-def _least_parts(buffer: Buffer) -> int:
-    return 2 if re.search(r"_(mean|var|ih|hh)$|_\d+$", buffer.name) else 1
 
 
 def _quantities(emitted: EmittedKernel, rename: Mapping[str, str], first: _Form) -> dict[Expression, str]:

@@ -28,7 +28,7 @@ class _Shortening:
         self._kernel = kernel
         self._taken = {axis.name for axis in (*kernel.axes, *(a for stage in kernel.stages for a in stage.axes))}
         self._buffers = {
-            b: replace(b, name=self._fresh(_options(b, b in kernel.outputs))) for b in kernel_buffers(kernel)
+            b: replace(b, name=self._fresh(options_of(b, b in kernel.outputs))) for b in kernel_buffers(kernel)
         }
         locals_of = [stage.local for stage in kernel.stages if isinstance(stage, (Reduce, Scan))]
         self._locals = {name: self._fresh([_plain(name)]) for name in locals_of}
@@ -89,8 +89,8 @@ def _plain(name: str) -> str:
     return plain if plain.isidentifier() else name
 
 
-def _options(buffer: Buffer, is_made: bool) -> list[str]:
-    """Names for a tensor, best first. Which layer one comes from is of no matter to a kernel that others share."""
+def options_of(buffer: Buffer, is_made: bool) -> list[str]:
+    """Short names for a tensor, best first: which layer it comes from is of no matter to what layers share."""
     if buffer.role != "state":
         return [_plain(buffer.name) if is_made else "input"]
     name = re.sub(r"_l\d+(_reverse)?$", "", buffer.name)  # a layer of a recurrent module

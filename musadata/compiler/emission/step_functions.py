@@ -1,12 +1,12 @@
 """Host functions that go through the steps of a recurrent layer, one for all layers whose steps are alike."""
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from musadata.compiler.emission.cpp import Printer
 from musadata.compiler.emission.launch import EmittedKernel, allocation, returning
 from musadata.compiler.emission.shared_kernels import SharedLaunch
+from musadata.compiler.emission.short_names import options_of
 from musadata.compiler.ir.code import (
     Binary,
     Body,
@@ -90,8 +90,5 @@ class StepFunctions:
 def _short_names(buffers: Sequence[Buffer]) -> dict[Buffer, Name]:
     names: dict[Buffer, Name] = {}
     for buffer in buffers:
-        plain = re.sub(r"\d+", "", buffer.name)
-        if buffer.role == "state":
-            plain = "_".join(re.sub(r"_l\d+(_reverse)?$", "", buffer.name).split("_")[-2:])
-        names[buffer] = Name(free_name([name.name for name in names.values()], plain))
+        names[buffer] = Name(free_name([name.name for name in names.values()], options_of(buffer, True)[0]))
     return names
