@@ -30,6 +30,8 @@ BSD2 = "Redistribution and use in source and binary forms, with or without modif
         ("GNU AFFERO GENERAL PUBLIC LICENSE\n Version 3", "AGPL-3.0"),
         ("All rights reserved.", UNKNOWN),
         (MIT + " for non-commercial purposes only", UNKNOWN),
+        (MIT + "\nThis binary distribution of X also bundles Y.\n\nGNU GENERAL PUBLIC LICENSE\n Version 3", "MIT"),
+        (MIT + "\nGNU GENERAL PUBLIC LICENSE\n Version 3", "GPL-3.0"),
     ],
 )
 def test_texts_are_recognised(text, name):

@@ -26,13 +26,16 @@ OF_OTHERS = re.compile(r"third|3rd|notice|depend|bundled|vendor", re.I)  # files
 NOT_TEXTS = re.compile(r"\.(py|pyi|c|cc|cpp|h|cu|js|ts|go|rs|java|sh|json|ya?ml|toml)$", re.I)
 # Of native code, and of Python that this version cannot parse: strings, such as classifiers, say nothing of the file.
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|^[ \t]*#[^\n]*|\"\"\".*?\"\"\"|\'\'\'.*?\'\'\'", re.DOTALL | re.MULTILINE)
+# Where a licence's file goes on with those of others, as wheels of torch and numpy do.
+BUNDLED = re.compile(r"^.*\bdistributions?\b[^\n]*\bbundles?\b", re.I | re.M)
 UNKNOWN = "NOASSERTION"
 PERMISSIVE = ("MIT", "BSD", "Apache", "ISC", "Zlib", "BSL", "Unlicense", "CC0", "0BSD")
 
 
 def identify_text(text: str) -> str:
-    """The SPDX expression of a licence's text; `NOASSERTION` where none is recognised, or a use is restricted."""
-    flat = _flat(text)
+    """The SPDX expression of a licence's text; `NOASSERTION` where none is recognised, or a use is restricted. What is
+    listed behind it as bundled has licences of its own."""
+    flat = _flat(BUNDLED.split(text, maxsplit=1)[0])
     found = next((name for name, phrase in PHRASES.items() if re.search(phrase, flat, re.I | re.DOTALL)), UNKNOWN)
     return UNKNOWN if found.startswith(PERMISSIVE) and restricts(flat) else found
 
