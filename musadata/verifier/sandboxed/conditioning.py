@@ -5,11 +5,13 @@ the result by the whole height of the step or not at all: there the tolerance is
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import torch
 
 from musadata.verifier.protocol.tolerance import CONDITION_FACTOR, REFERENCE_ERROR_FACTOR
+from musadata.verifier.sandboxed.rounding_noise import NOISE_FACTOR, Noise
 
 Oracle = Callable[[list[Any]], list[torch.Tensor]]
 ALTERNATE, ALIKE = True, False
@@ -17,6 +19,7 @@ ALTERNATE, ALIKE = True, False
 _NEAR = {2: 1 / 16, 4: 1.0, 8: 1.0}
 _FAR = {2: 1.0, 4: 64.0, 8: 64.0}  # adding in another order seldom moves a sum further
 _TINY = {2: 1e-10, 4: 1e-6, 8: 500.0}  # hundreds of float64 units, for every input type
+_NOISE_DRAWS = 2  # and each with the opposite sign, which falls on the other side of a threshold
 _BENT = 0.25  # relative difference of the movements in both directions above which there is a step
 _SMOOTH = 1e-6  # of the output's size: the most that a tiny shake moves it where there is no step
 
@@ -41,6 +44,12 @@ def measure_conditioning(
     else:
         for errors in (_rounding(reference, oracle, values, alternate) for alternate in (ALTERNATE, ALIKE)):
             moves = [torch.maximum(*pair) for pair in zip(moves, errors or moves, strict=True)]
+    for seed, amount in product(range(_NOISE_DRAWS), (NOISE_FACTOR, -NOISE_FACTOR)):
+        noise = Noise(seed, amount)
+        swings = _swings(oracle, values, truth, noise)
+        moves = [torch.maximum(*pair) for pair in zip(moves, swings or moves, strict=True)]
+        if not noise.has_steps:
+            break
     return shaken, [move.float() for move in moves]
 
 
@@ -60,6 +69,17 @@ def _rounding(reference: Oracle, oracle: Oracle, values: list[Any], alternate: b
             for own, right in zip(reference(near), oracle(near), strict=True)
         ]
     except Exception:  # whatever the reference raises, or another shape
+        return []
+
+
+def _swings(oracle: Oracle, values: list[Any], truth: list[torch.Tensor], noise: Noise) -> list[torch.Tensor]:
+    """How far rounding on the way moves the result, as a condition: a sum of many is off by more than inputs that move
+    by an ulp show, and what is compared with a threshold then may fall on the other side. Empty if it does not run."""
+    try:
+        with noise:
+            noisy = oracle(values)
+        return [_distance(moved, right) / CONDITION_FACTOR for moved, right in zip(noisy, truth, strict=True)]
+    except Exception:  # whatever the reference raises under a mode, or another shape
         return []
 
 

@@ -16,7 +16,7 @@ from musadata.dispatch import DispatchMode
 
 UNIT = torch.finfo(torch.float32).eps / 2
 _LEAST_UNITS = 3.0  # of the typical element, whatever the operators
-_NOISE_FACTOR, _REFERENCE_FACTOR = 4.0, 8.0
+NOISE_FACTOR, _REFERENCE_FACTOR = 4.0, 8.0
 _INTRINSIC_UNITS = 8.0
 _FEW = 64  # elements from which something is typical
 # Operators that move values, or choose among them; those of whatever is not named here are noisier.
@@ -26,27 +26,43 @@ _MOVING = (
     "fill", "zero", "zeros", "ones", "full", "empty", "arange", "linspace", "scalar_tensor", "constant_pad_nd",
     "embedding", "tril", "triu", "sort", "topk", "max_pool2d_with_indices", "empty_like", "zeros_like", "ones_like",
 )  # fmt: skip
+_STEPS = frozenset(("round", "floor", "ceil", "trunc", "frac", "sign", "sgn", "heaviside", "remainder", "fmod"))
 _ARITHMETIC = frozenset(("add", "sub", "rsub", "mul", "div", "addcmul", "addcdiv", "reciprocal", "sqrt", "lerp"))
 
 
-class _Noise(DispatchMode):
-    def __init__(self, seed: int) -> None:
+class Noise(DispatchMode):
+    """Disturbs what operators give in double precision by `amount` times their rounding error in single precision, but
+    what single precision holds exactly, such as sums of round numbers. `has_steps`: an operator was seen whose result
+    jumps, such as a comparison."""
+
+    def __init__(self, seed: int, amount: float = 1.0) -> None:
         super().__init__()
-        self._draws = torch.Generator().manual_seed(seed)
+        self._seed, self._amount = seed, amount
+        self._draws: dict[torch.device, torch.Generator] = {}
+        self.has_steps = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__.removesuffix("_")  # the same in place
+        given = [one for one in args if isinstance(one, torch.Tensor)]
+        made = result if isinstance(result, (tuple, list)) else (result,)
+        if any(one.is_floating_point() for one in given):
+            whole = any(isinstance(one, torch.Tensor) and not one.is_floating_point() for one in made)
+            self.has_steps |= name in _STEPS or whole
         if func.is_view or name in _MOVING:
             return result
-        given = [one for one in args if isinstance(one, torch.Tensor)]
-        for one in result if isinstance(result, (tuple, list)) else (result,):
+        for one in made:
             if isinstance(one, torch.Tensor) and one.dtype is torch.float64 and one.numel():
                 self._disturb(one, name, given)
         return result
 
     def _disturb(self, result: torch.Tensor, name: str, given: list[torch.Tensor]) -> None:
-        noise = torch.randn(result.shape, generator=self._draws, dtype=torch.float64)
+        if result.device not in self._draws:
+            self._draws[result.device] = torch.Generator(result.device).manual_seed(self._seed)
+        noise = torch.randn(
+            result.shape, generator=self._draws[result.device], dtype=torch.float64, device=result.device
+        )
+        noise = torch.where(result == result.float(), 0.0, self._amount * noise)
         if name in _ARITHMETIC:
             result.mul_(1.0 + UNIT * noise)
             return
@@ -66,7 +82,7 @@ def measure_typical(
     """Per output the most that the typical error of a program may be, in units of float32; 0 where nothing can be said.
     `run`: the oracle once more."""
     try:
-        with _Noise(seed):
+        with Noise(seed):
             noisy = run()
         return [_allow(*each) for each in zip(noisy, references, oracle, strict=True)]
     except Exception:  # whatever the reference raises under a mode, or another number of results
@@ -80,7 +96,7 @@ def _allow(noisy: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor) ->
     errors = [typical_units((one[finite].double() - truth[finite]).abs(), truth[finite]) for one in (noisy, reference)]
     if min(errors) < 0.0:
         return 0.0
-    return max(_LEAST_UNITS, _NOISE_FACTOR * errors[0], _REFERENCE_FACTOR * errors[1])
+    return max(_LEAST_UNITS, NOISE_FACTOR * errors[0], _REFERENCE_FACTOR * errors[1])
 
 
 def typical_units(errors: torch.Tensor, truth: torch.Tensor) -> float:

@@ -68,3 +68,17 @@ def test_a_reference_that_bears_no_other_inputs_has_its_condition_all_the_same()
         return 2 * x
 
     assert conditions(picky, values).all()
+
+
+def test_a_sum_near_a_threshold_may_fall_on_either_side_and_one_of_exact_values_may_not():
+    values = torch.tensor([0.5, -0.5] * 400 + [1.5, -1.5] * 400)[torch.randperm(1600)].reshape(8, 200)
+
+    def choose(x):
+        return torch.where(x.cumsum(1) > 0, 5.0, 0.0)
+
+    of_rounded = conditions(lambda x: choose(torch.tanh(x)), values, exact=True) * CONDITION_FACTOR
+    assert set(of_rounded.unique().tolist()) == {0.0, 5.0}
+    at_zero = torch.tanh(values.double()).cumsum(1).abs() < 1e-9
+    assert at_zero.any() and float((of_rounded[at_zero] == 5.0).double().mean()) > 0.9
+    assert not of_rounded[torch.tanh(values).cumsum(1).abs() > 0.1].any()
+    assert not conditions(choose, values, exact=True).any()
