@@ -63,7 +63,7 @@ class Candidate:
     """A complete candidate.
 
     Attributes:
-        opening: the beginning of its CUDA C++: headers, constants, and functions that expressions call.
+        opening: the beginning of its CUDA C++: headers and constants.
         parts: what follows: device functions, kernels, and functions of the host, of which Python calls the last.
         module: the Python around it.
         kernels: its kernels in order, with their schedules.
@@ -256,10 +256,8 @@ def _viewed_buffer(value: Value) -> Buffer | None:
 
 def _opening(kernels: Sequence[EmittedKernel]) -> str:
     headers = "".join(f"#include <{header}>\n" for header in _headers(kernels))
-    functions = dict.fromkeys(function for emitted in kernels for function in emitted.functions)
-    device = "".join(f"{device_function(name, dtype)}\n" for name, dtype in functions)
     constants = "".join(_constant(buffer) for buffer in dict.fromkeys(b for e in kernels for b in e.kernel.constants))
-    return TEMPLATE.substitute(headers=headers, constants=constants, device=device)
+    return TEMPLATE.substitute(headers=headers, constants=constants)
 
 
 def _headers(kernels: Sequence[EmittedKernel]) -> list[str]:
@@ -284,7 +282,8 @@ def _constant(buffer: Buffer) -> str:
 
 def _functions(shared: SharedKernels) -> list[Part]:
     """The kernels, their device functions and the functions that launch them, each once."""
-    parts: dict[str, Part] = {}
+    called = dict.fromkeys(function for emitted in shared.kernels for function in emitted.functions)
+    parts: dict[str, Part] = {text: text for text in (device_function(*one) for one in called)}
     for emitted in shared.kernels:
         if emitted.text not in parts:
             parts |= {printed(one): one for one in emitted.helpers if printed(one) not in parts}

@@ -131,6 +131,6 @@ def wrong_constant(context: FaultContext) -> Candidate | None:
     def instead(right: str, wrong: str) -> Candidate | None:
         number = Number(wrong)
         in_kernel = context.replace_first(lambda node: number if node == Number(right) else None)
-        return context.replace_in_opening(right, wrong) or in_kernel
+        return context.replace_in_helper(right, wrong) or in_kernel
 
     return first(instead(*pair) for pair in WORDS["wrong_constant"].items())

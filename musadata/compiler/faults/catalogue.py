@@ -82,8 +82,6 @@ def _replacing(entry: dict[str, Any]) -> Insert | None:
             return lambda context: context.replace_node(
                 change, lambda site: where(site) and not (spared and any(map(spared, walk(site.function))))
             )
-        case {"replace_in_opening": [old, new]}:
-            return lambda context: context.replace_in_opening(old, new)
         case {"replace_in_helper": [old, new]}:
             return lambda context: context.replace_in_helper(old, new) if any(map(where, context.sites())) else None
     return None

@@ -153,11 +153,6 @@ class FaultContext:
         parts[place] = str(parts[place]).replace(old, new, 1)
         return self.with_parts(tuple(parts))
 
-    def replace_in_opening(self, old: str, new: str) -> Candidate | None:
-        """The candidate with a function changed that its expressions call."""
-        opening = self.candidate.opening.replace(old, new, 1)
-        return replace(self.candidate, opening=opening) if opening != self.candidate.opening else None
-
     def with_launch(self, site: KernelSite, host: Launch) -> Candidate | None:
         """The candidate with the launch of a kernel exchanged; None where that changes nothing."""
         old = site.emitted.host

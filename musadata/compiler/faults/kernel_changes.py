@@ -23,9 +23,9 @@ from musadata.compiler.ir.code import (
     Statement,
     Unary,
     code,
+    has_brackets,
     of_kind,
 )
-from musadata.compiler.ir.printing import has_brackets
 
 GONE: Body = ()
 

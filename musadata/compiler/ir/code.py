@@ -551,5 +551,14 @@ def settle(setup: Iterable[Statement], known: Mapping[str, int]) -> dict[str, tu
     return sides
 
 
+def has_brackets(value: Expression) -> bool:
+    """Whether an expression is written with brackets, those of calls included."""
+    return any(
+        isinstance(part, (Group, Apply, Method))
+        or (isinstance(part, Binary) and min(part.left.level, part.right.level - (part.sign in "*/%+-")) < part.level)
+        for part in walk(value)
+    )
+
+
 def of_kind(node: Node, kind: type[Tree]) -> Sequence[Tree]:
     return [one for one in walk(node) if isinstance(one, kind)]

@@ -180,11 +180,6 @@ def filled(items: Sequence[str], width: int = 104) -> str:
     return f",\n{MARGIN}".join(lines)
 
 
-def has_brackets(value: tree.Expression) -> bool:
-    """Whether an expression is written with brackets, those of calls included."""
-    return any("(" in piece for piece in pieces(value) if isinstance(piece, str))
-
-
 def head_of(loop: tree.Loop) -> str:
     """The head of a loop, without its body."""
     return text_of(replace(loop, body=(), unroll="")).partition(" {\n")[0]

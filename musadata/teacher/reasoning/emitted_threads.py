@@ -2,8 +2,7 @@
 
 from math import prod
 
-from musadata.compiler.ir.code import walk
-from musadata.compiler.ir.printing import has_brackets
+from musadata.compiler.ir.code import has_brackets, walk
 from musadata.compiler.lowering.fusion import Reduce
 from musadata.teacher.reasoning.kernel_facts import LONGEST_PLACE, KernelFacts
 from musadata.teacher.reasoning.launched_ways import Way
