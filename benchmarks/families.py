@@ -24,7 +24,7 @@ MOST_AREA = 0.6
 FOLDS = 5
 MEASURED = ("optimisation", "faster over slower")
 PROGRAMS = ("generation", "reasoned", "repair", "optimisation")  # families of sft whose targets are programs
-ASKED = ("review", "feedback", "profiling", "translation", "question", "unit_test")
+ASKED = ("review", "feedback", "profiling", "question", "unit_test")
 FAMILIES = ("reasoning", *PROGRAMS, *ASKED, "rft", "right over wrong", "rl")
 CHARACTERS = '(){}[];,.+-*/%<>=&|!"#'
 

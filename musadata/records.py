@@ -427,7 +427,7 @@ class Candidate:
     reward_correctness: Annotated[float, "Part of `reward` for right results."] = 0.0
     reward_speed: Annotated[float, "Part of `reward` for a measured speedup."] = 0.0
     timings: Annotated[tuple[Timing, ...], "Times that were measured."] = ()
-    algorithm: Annotated[str, "Of its kernels, read from their code (`tiled-matmul + pointwise`)."] = ""
+    algorithm: Annotated[str, "Techniques that tell its kernels from others (`shared-memory + warp-shuffle`)."] = ""
     chosen_because: Annotated[str, "Why it was kept; empty if it was not."] = ""
     policy: Policy = ""
     facts: Annotated[Facts, "What was measured, the same under all policies."] = Facts()

@@ -1,17 +1,13 @@
-"""A step of stage 3: accepted candidates in the form for MUSA, and the rows that teach to translate."""
+"""A step of stage 3: accepted candidates in the form for MUSA, and pairs that people wrote as rows of `sft`."""
 
-import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from musadata.corpus.views.supervised import make_sft
 from musadata.corpus.views.translation import translate_kernel
 from musadata.records import Candidate, Kernel, Port, Reject, Task
-from musadata.sampling.ports import FAMILY, STEP, describe_port, port_candidates
+from musadata.sampling.ports import STEP, port_candidates
 from musadata.storage.commits import Commit, require_commit
 from musadata.storage.shards import Shard, read_shard
-from musadata.teacher.prompts import render_port
 from musadata.training_rows import SftRow
 from pipelines.steps import ShardStep, Writers, annotated_tasks, candidates_by_task
 from pipelines.versions import ports_version
@@ -19,7 +15,7 @@ from pipelines.versions import ports_version
 
 @dataclass(frozen=True)
 class PortKernels(ShardStep):
-    """Ports every accepted candidate of a task that has no seeded fault; one of the ports is a row of `sft`."""
+    """Ports every accepted candidate of a task that has no seeded fault. A port is no row of `sft`: it only renames."""
 
     stage: ClassVar[str] = "stage3.ports"
     part: ClassVar[str] = "ports"
@@ -38,18 +34,13 @@ class PortKernels(ShardStep):
     def process(self, shard: Shard, out: Writers) -> None:
         candidates = candidates_by_task(self.corpus, shard)
         for task, _ in annotated_tasks(self.config, self.corpus, shard):
-            mine = candidates.get(task.task_id, [])
-            ports = {port.candidate_id: port for port in self._port(task, mine, out)}
-            examples = (one for one in mine if one.candidate_id in ports)
-            first = min(examples, key=lambda one: not one.kept, default=None)
-            if first is not None:
-                out.keep("sft", _to_learn(task, first, ports[first.candidate_id]))
+            self._port(task, candidates.get(task.task_id, []), out)
         for kernel in read_shard(self.corpus, "kernels", shard, Kernel):
             row = translate_kernel(kernel)
             if row is not None:
                 out.keep("sft", row)
 
-    def _port(self, task: Task, candidates: list[Candidate], out: Writers) -> Iterator[Port]:
+    def _port(self, task: Task, candidates: list[Candidate], out: Writers) -> None:
         for port in port_candidates(task, candidates, self.config.ports.per_task):
             out.funnel.came_in(STEP)
             if isinstance(port, Reject):
@@ -57,10 +48,3 @@ class PortKernels(ShardStep):
             else:
                 out.funnel.went_on(STEP)
                 out.keep("ports", port)
-                yield port
-
-
-def _to_learn(task: Task, candidate: Candidate, port: Port) -> SftRow:
-    evidence = json.dumps({"port_id": port.port_id, "verdict": port.verdict.value, "changes": port.changes})
-    prompt, answer = render_port(candidate.source), describe_port(port)
-    return make_sft(task, FAMILY, prompt, answer, candidate.teacher, candidate, evidence)

@@ -39,7 +39,7 @@ class WriteQuestions(ShardStep):
     def process(self, shard: Shard, out: Writers) -> None:
         threads = limits.requests_at_once(self.config)
         with journals.request_cache(self.config, self.corpus, "stage3") as cache:
-            shown: set[str] = set()  # many tasks have the same answer, such as the names that a port to MUSA changes
+            shown: set[str] = set()  # many tasks have the same answer
             tasks = {task.task_id: task for task, _ in annotated_tasks(self.config, self.corpus, shard)}
             work, shared = self._work(shard, cache), limits.asking_threads(threads)
             for rows in concurrently(lambda ask: ask(), work, threads, shared):
@@ -58,9 +58,10 @@ class WriteQuestions(ShardStep):
         """One for each task."""
         config, candidates = self.config, candidates_by_task(self.corpus, shard)
         for task, annotation in annotated_tasks(config, self.corpus, shard):
-            known = task, annotation, candidates.get(task.task_id, ()), config.questions.per_task
+            count = config.questions.per_task
             if limits.is_remote(config.teacher):
-                teacher = resources.teacher(config, self.corpus)
-                yield partial(ask_questions, *known, teacher.name, config.seed, cache.ask_teacher(teacher))
+                teacher, mine = resources.teacher(config, self.corpus), candidates.get(task.task_id, ())
+                ask = cache.ask_teacher(teacher)
+                yield partial(ask_questions, task, annotation, mine, count, teacher.name, config.seed, ask)
             else:
-                yield partial(write_questions, *known, CompilerTeacher.name)
+                yield partial(write_questions, task, annotation, count, CompilerTeacher.name)

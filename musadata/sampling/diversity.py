@@ -2,7 +2,7 @@
 
 The paper draws RFT targets from clusters of correct answers instead of keeping the fastest (removing that cost it
 84.8 -> 82.6 Pass@8) but does not report its metric. Ours is `structure.distance`. Candidates that are nearly identical
-collapse into one; of the others new algorithms come first, then the farthest from those before (Gonzalez, 1985).
+collapse into one; of the others new techniques come first, then the farthest from those before (Gonzalez, 1985).
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from musadata.sampling.structure import Structure, describe_structure, distance,
 from musadata.training_config import KeepBy
 
 # Why a candidate was chosen.
-ONLY, FIRST, NEW_ALGORITHM, FAR, FASTEST = "only structure", "most typical", "new algorithm", "different", "fastest"
+ONLY, FIRST, NEW_TECHNIQUES, FAR, FASTEST = "only structure", "most typical", "new techniques", "different", "fastest"
 # Why one was not.
 SAME, BEYOND_KEEP = "same_structure", "beyond_keep"
 
@@ -100,12 +100,12 @@ def _by_structure(groups: dict[int, list[int]], structures: Sequence[Structure],
                 -one,
             ),
         )
-        chosen[best] = NEW_ALGORITHM if structures[best].algorithm not in known else FAR
+        chosen[best] = NEW_TECHNIQUES if structures[best].algorithm not in known else FAR
     return chosen
 
 
 def _ends(far: dict[tuple[int, int], float], structures: Sequence[Structure]) -> dict[int, str]:
-    """The two that are farthest from each other, of different algorithms where there are such."""
+    """The two that are farthest from each other, of different techniques where there are such."""
 
     def rank(pair: tuple[int, int]) -> tuple[bool, float, int, int]:
         differ = structures[pair[0]].algorithm != structures[pair[1]].algorithm
@@ -113,4 +113,4 @@ def _ends(far: dict[tuple[int, int], float], structures: Sequence[Structure]) ->
 
     first, second = max(far, key=rank)
     new = structures[first].algorithm != structures[second].algorithm
-    return {first: NEW_ALGORITHM if new else FAR, second: NEW_ALGORITHM if new else FAR}
+    return {first: NEW_TECHNIQUES if new else FAR, second: NEW_TECHNIQUES if new else FAR}

@@ -1,4 +1,4 @@
-"""Accepted candidates in the form for MUSA, and what teaches to translate one into the other."""
+"""Accepted candidates in the form for MUSA, and kernels that people wrote for both platforms."""
 
 import difflib
 import re
@@ -22,20 +22,6 @@ FAMILY = "translation"
 STEP = "port"
 PLATFORM = "musa"  # as a backend that judges candidates in this form
 _NAME = re.compile(r"\w[\w./]*(?:::\w+)*")
-_KEPT = {  # what both platforms have under the same names, and how it is seen in a program
-    "launches": "",
-    "built-in variables": r"\b(?:thread|block)Idx\b",
-    "shared memory": "__shared__",
-    "barriers": "__syncthreads",
-    "shuffles": "__shfl_",
-    "atomics": r"\batomic[A-Z]",
-    "half intrinsics": r"\b__h(?:alf|add|mul|fma|float)",
-}
-_LANES = r"\b__(?:shfl_\w+|\w+_sync|syncwarp|activemask)\("  # what names lanes of a warp
-_WARPS = (
-    "Its shuffles or masks take a warp as 32 lanes, which the port does not adapt: check that `warpSize` of the device "
-    "is 32. "
-)
 _MOST_CHARACTERS = 40_000  # of a pair of files that people wrote
 
 
@@ -78,24 +64,6 @@ def list_changes(cuda: str, musa: str) -> tuple[str, ...]:
             pairs = zip(one[start:end], other[to:until], strict=True)
             found |= {f"{old} → {new}": None for old, new in pairs}
     return tuple(found)
-
-
-def describe_port(port: Port) -> str:
-    """The answer to the request for a port: what changes, and the program."""
-    names = "\n".join(_describe(*change.split(" → ")) for change in port.changes)
-    *used, last = [what for what, form in _KEPT.items() if re.search(form, port.source)]
-    kept = f"{', '.join(used)} and {last}" if used else last
-    return (
-        f"MUSA has the kernels' own language: {kept} keep their names, so the kernels' logic stays as it is. "
-        f"{_WARPS if re.search(_LANES, port.source) else ''}"
-        "These names change:\n\n"
-        f"{names}\n\n"
-        f"`import torch_musa` registers the device.\n\n```python\n{port.source.strip()}\n```\n"
-    )
-
-
-def _describe(old: str, new: str) -> str:
-    return f"- `{old}` → `{new}`{', in messages' if (old, new) == ('CUDA', 'MUSA') else ''}"
 
 
 def pair_files(kernel: Kernel) -> tuple[str, str] | None:

@@ -2,8 +2,7 @@
 
 import dataclasses
 import hashlib
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -23,7 +22,7 @@ from musadata.records import (
     Trace,
 )
 from musadata.rows import content_id
-from musadata.sampling.fact_questions import ASKED, Figures, Subject, describe
+from musadata.sampling.fact_questions import ASKED, describe
 from musadata.sampling.rollout import Ask, request_seed
 from musadata.teacher.claims.expressions import Facts
 from musadata.teacher.claims.judging import judge_claim
@@ -36,34 +35,16 @@ STEP = "question"
 _MOST_CHARACTERS = 8000  # of a question or an answer
 
 
-def write_questions(
-    task: Task, annotation: Annotation, candidates: Sequence[Candidate], count: int, teacher: str
-) -> list[Question]:
+def write_questions(task: Task, annotation: Annotation, count: int, teacher: str) -> list[Question]:
     """Up to `count` questions of different topics, whose answers are computed. The same rows give the same text."""
-    program, cuda = pick_kernel([one for one in candidates if one.teacher == teacher])
-    random = _random(task.task_id, "questions")
-    subject = Subject(annotation.told[0], cuda, random)
     found: list[Question] = []
-    for make in _in_order(task):
-        figures = make(subject) if len(found) < count else None
+    for make, topic in ASKED.items():
+        random = Random(int.from_bytes(hashlib.sha256(f"{task.task_id}:{make.__name__}".encode()).digest()[:8]))
+        figures = make(annotation.told[0], random) if len(found) < count else None
         if figures is not None:
-            asked, answered = word_question(make.__name__, figures, random)
-            about = program.candidate_id if program and figures.about_kernel else ""
-            found.append(_row(task, about, ASKED[make], figures.facts, asked, answered, Answer("", teacher=teacher)))
+            asked, answered = (text.format(**figures.values) for text in _wordings()[make.__name__].values())
+            found.append(_row(task, "", topic, figures.facts, asked, answered, Answer("", teacher=teacher)))
     return found
-
-
-def _in_order(task: Task) -> list[Callable[[Subject], Figures | None]]:
-    """All kinds of question, shuffled for the task: one of each topic, then the second ones."""
-    shuffled = sorted(ASKED, key=lambda make: _random(task.task_id, make.__name__).random())
-    seen: Counter[QuestionTopic] = Counter()
-    rounds: list[list[Callable[[Subject], Figures | None]]] = []
-    for make in shuffled:
-        if len(rounds) <= seen[ASKED[make]]:
-            rounds.append([])
-        rounds[seen[ASKED[make]]].append(make)
-        seen[ASKED[make]] += 1
-    return [make for some in rounds for make in some]
 
 
 def pick_kernel(candidates: Sequence[Candidate]) -> tuple[Candidate | None, str]:
@@ -151,27 +132,16 @@ def _row(
     )
 
 
-def word_question(name: str, figures: Figures, random: Random) -> tuple[str, str]:
-    """Question and answer of one kind, in one of its wordings."""
-    wording = _wordings()[name]
-    asked, answered = random.choice(wording["ask"]), random.choice(wording["answer"])
-    return asked.format(**figures.values), answered.format(**figures.values)
-
-
 def _named(answer: Answer, teacher: str) -> Answer:
     return dataclasses.replace(answer, teacher=teacher)
 
 
 @cache
-def _wordings() -> dict[str, dict[str, list[str]]]:
-    found: dict[str, dict[str, list[str]]] = yaml.safe_load(
+def _wordings() -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = yaml.safe_load(
         Path(__file__).with_name("questions.yaml").read_text(encoding="utf-8")
     )
     return found
-
-
-def _random(*parts: str) -> Random:
-    return Random(int.from_bytes(hashlib.sha256(":".join(parts).encode()).digest()[:8]))
 
 
 def reject(task: Task, reason: str, detail: str) -> Reject:

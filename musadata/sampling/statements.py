@@ -15,7 +15,7 @@ import yaml
 Tokens = tuple[str, ...]
 WORDS: dict[str, str] = yaml.safe_load(Path(__file__).with_name("kernel_words.yaml").read_text(encoding="utf-8"))
 TECHNIQUES = yaml.safe_load(Path(__file__).with_name("techniques.yaml").read_text(encoding="utf-8"))
-_MARKED_BY = {name: re.compile(pattern) for name, pattern in (TECHNIQUES["tokens"] | TECHNIQUES["marks"]).items()}
+_MARKED_BY = {name: re.compile(pattern) for name, pattern in TECHNIQUES["tokens"].items()}
 _MARKED = re.compile("|".join(pattern.pattern for pattern in _MARKED_BY.values()))
 _TOKEN = re.compile(  # the most frequent ones first; the space behind a token would fail at every alternative
     r"([A-Za-z_]\w*|[;,(){}\[\]]|\.\s*[A-Za-z_]\w*|->\s*\w+|\.?\d[\w.]*(?:(?<=[eE])[-+]\d+f?)?"
@@ -26,7 +26,6 @@ _CONTROL = frozenset({"if", "for", "while", "switch"})
 _BUILT_IN = frozenset({"threadIdx", "blockIdx", "blockDim", "gridDim"})
 _MARKS = frozenset({"(", ")", ",", "else", "do"})
 _ASSIGNING = frozenset({"=", "+=", "-=", "*=", "/=", "|=", "^=", "&=", "%=", "<<=", ">>="})
-_OPERATORS = frozenset("+ - * / % >> << & | ^ < >".split())  # noqa: SIM905
 
 
 @dataclass(eq=False, slots=True)
@@ -35,22 +34,18 @@ class Assignment:
 
     Attributes:
         target: the variable or array; of `x[i] = …` it is x.
-        place, sign, value: the tokens before the sign, the sign, and those after it.
-        flat: the value without subscripts.
+        place, sign: the tokens before the sign, and the sign.
         words: names in the value.
-        loads: (name, subscript) in the value.
-        divided, computed: whether the value is a quotient, or computed at all, subscripts aside.
+        indexed: those of them that have a subscript.
+        divided: whether the value is a quotient, subscripts aside.
     """
 
     target: str
     place: Tokens
     sign: str
-    value: Tokens
-    flat: Tokens
     words: Tokens
-    loads: tuple[tuple[str, Tokens], ...]
+    indexed: Tokens
     divided: bool
-    computed: bool
 
 
 @dataclass(eq=False, slots=True)
@@ -152,7 +147,7 @@ def _read_statement(tokens: Tokens) -> Statement:
 
 @lru_cache(maxsize=1 << 14)
 def marks_of(token: str) -> frozenset[str]:
-    """What a token shows: techniques, and what an algorithm is named by."""
+    """The techniques that a token shows."""
     if not _MARKED.fullmatch(token):
         return frozenset()
     return frozenset(name for name, pattern in _MARKED_BY.items() if pattern.fullmatch(token))
@@ -176,45 +171,17 @@ def _read_assignment(tokens: Tokens) -> Assignment | None:
     at = 0
     while tokens[at] not in _ASSIGNING:
         at += 1
-    target, value = _owner(tokens, at - 1), tokens[at + 1 :]
-    return Assignment(target, tokens[:at], tokens[at], value, *_read_value(value)) if target else None
+    target = _owner(tokens, at - 1)
+    return Assignment(target, tokens[:at], tokens[at], *_read_value(tokens[at + 1 :])) if target else None
 
 
-def _read_value(value: Tokens) -> tuple[Tokens, Tokens, tuple[tuple[str, Tokens], ...], bool, bool]:
-    flat, words, loads = [], [], []
-    divided, computed, depth, inside, before = False, False, 0, 0, "="
-    for at, token in enumerate(value):
-        if token == "[":
-            if before.isidentifier():
-                loads.append((before, subscript(value, at)))
-            inside += 1
-        elif token == "]":
-            inside -= 1
-        else:
-            if token.isidentifier():
-                words.append(token)
-            elif not inside and token in _OPERATORS:
-                computed = True
-                divided |= not depth and token in ("/", ">>")
-            if token == "(":
-                depth += 1
-                computed |= not inside and (before[-1].isalnum() or before[-1] == "_")
-            elif token == ")":
-                depth -= 1
-            if not inside:
-                flat.append(token)
-        before = token
-    return tuple(flat), tuple(words), tuple(loads), divided, computed
-
-
-def subscript(tokens: Tokens, opening: int) -> Tokens:
-    """The tokens within the brackets that open at a position."""
-    depth = 0
-    for at in range(opening, len(tokens)):
-        depth += (tokens[at] == "[") - (tokens[at] == "]")
-        if not depth:
-            return tokens[opening + 1 : at]
-    return tokens[opening + 1 :]
+def _read_value(value: Tokens) -> tuple[Tokens, Tokens, bool]:
+    divided, depth = False, 0
+    for token in value:
+        depth += (token in "([") - (token in ")]")
+        divided |= not depth and token in ("/", ">>")
+    indexed = tuple(before for before, token in pairwise(value) if token == "[" and before.isidentifier())
+    return tuple(filter(str.isidentifier, value)), indexed, divided
 
 
 def _owner(tokens: Tokens, at: int) -> str:

@@ -1,7 +1,7 @@
 """What kind of kernel a candidate is, from its CUDA C++ without names, literals, comments, layout and order.
 
-Nothing that its author says about it counts. Two candidates are compared by the algorithms of their kernels, by launch
-and memory features, and by the statements of their device code.
+Nothing that its author says about it counts. Two candidates are compared by launch and memory features and by the
+statements of their device code.
 """
 
 import re
@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from musadata.sampling.algorithms import name_algorithm, observe
 from musadata.sampling.device_code import Function, cuda_sources, read_device_code
 from musadata.sampling.statements import TECHNIQUES, Tokens
 from musadata.sampling.value_flow import Flow, follow_values
@@ -20,8 +19,7 @@ _GRID = re.compile(r"dim3\s+(\w+)\s*\(([\s\d,]+)\)")
 _SIZE = re.compile(r"int\s+(\w+)\s*=\s*(\d+)\s*;")
 _SIZES = re.compile(r"(?:dim3\s*\()?[\s\d,]*\)?")
 _NUMBERS = re.compile(r"(?<!dim)\d+")
-_MANY = 3  # algorithms that a label names
-SAME_STATEMENTS = 0.85  # from this similarity of statements on, kernels of the same algorithm and features are the same
+SAME_STATEMENTS = 0.85  # from this similarity of statements on, kernels of the same features are the same
 _SHINGLE = 4  # tokens; long enough that common idioms do not dominate
 
 
@@ -31,23 +29,20 @@ class Structure:
 
     Attributes:
         kernels: how many it has.
-        algorithms: of its kernels, each once, by name; empty without a kernel.
         techniques: memory features and launch geometry that it uses.
         sizes: "block=16x16" and "buffers=2", where they are known.
         shingles: runs of tokens in the statements of its device code.
     """
 
     kernels: int
-    algorithms: tuple[str, ...]
     techniques: frozenset[str]
     sizes: frozenset[str]
     shingles: frozenset[int]
 
     @property
     def algorithm(self) -> str:
-        """A readable, groupable family: "naive-matmul + pointwise"."""
-        more = [f"{len(self.algorithms) - _MANY} more"] if len(self.algorithms) > _MANY else []
-        return " + ".join([*self.algorithms[:_MANY], *more]) or "none"
+        """A readable, groupable family: "shared-memory + warp-shuffle"."""
+        return " + ".join(sorted(self.decisive)) or ("plain" if self.kernels else "none")
 
     @property
     def label(self) -> str:
@@ -76,7 +71,6 @@ def describe_structure(source: str) -> Structure:
     host = "".join(code.host for code in codes)
     return Structure(
         kernels=sum(function.is_kernel for function in functions),
-        algorithms=tuple(sorted(set(_algorithms(functions, flows)))),
         techniques=frozenset(_techniques(functions, flows, "\n".join(sources))),
         sizes=frozenset({f"buffers={_count_buffers(source)}", *_blocks(host)}),
         shingles=_shingles(functions, flows),
@@ -91,7 +85,7 @@ def _techniques(functions: list[Function], flows: list[Flow], code: str) -> set[
             uncommented = uncommented or _COMMENT.sub(" ", code)
             if any(text in uncommented for text in texts):
                 found.add(name)
-    if any(flow.parallel for flow in flows):
+    if any(flow.is_parallel for flow in flows):
         found.add("grid-stride")
     if any("__shared__" in one.tokens and _is_padded(one.tokens) for each in functions for one in each.statements):
         found.add("padded-shared")
@@ -111,24 +105,6 @@ def _count_buffers(source: str) -> int:
 
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
-
-
-def _algorithms(functions: list[Function], flows: list[Flow]) -> Iterator[str]:
-    by_name = dict(zip((function.name for function in functions), zip(functions, flows, strict=True), strict=True))
-    for function, flow in zip(functions, flows, strict=True):
-        if function.is_kernel:
-            yield name_algorithm(observe(_called(function, flow, by_name)))
-
-
-def _called(function: Function, flow: Flow, by_name: dict[str, tuple[Function, Flow]]) -> list[tuple[Function, Flow]]:
-    """A kernel and the device functions that it calls, also through others."""
-    found, parts, pending = {function.name}, [(function, flow)], [function]
-    while pending:
-        for name in by_name.keys() & pending.pop().tokens - found:
-            found.add(name)
-            parts.append(by_name[name])
-            pending.append(by_name[name][0])
-    return parts
 
 
 def _shingles(functions: list[Function], flows: list[Flow]) -> frozenset[int]:
@@ -176,21 +152,14 @@ def similarity(one: Structure, other: Structure) -> float:
 def distance(one: Structure, other: Structure) -> float:
     """How far two structures are from each other, 0 to 1.
 
-    Half of it is the statements, a quarter the algorithms and a quarter the features, each by Jaccard's distance.
+    Half of it is the statements and half the features, each by Jaccard's distance.
     """
-    algorithms = _jaccard(frozenset(one.algorithms), frozenset(other.algorithms))
-    features = _jaccard(one.features, other.features)
-    return 1 - similarity(one, other) / 2 - algorithms / 4 - features / 4
+    return 1 - similarity(one, other) / 2 - _jaccard(one.features, other.features) / 2
 
 
 def is_near_identical(one: Structure, other: Structure) -> bool:
-    """Whether two candidates teach the same thing: equal algorithms and decisive features, and similar statements."""
-    return (
-        one.kernels == other.kernels
-        and one.algorithms == other.algorithms
-        and one.decisive == other.decisive
-        and similarity(one, other) >= SAME_STATEMENTS
-    )
+    """Whether two candidates teach the same thing: equal decisive features, and similar statements."""
+    return one.kernels == other.kernels and one.decisive == other.decisive and similarity(one, other) >= SAME_STATEMENTS
 
 
 def _jaccard(one: frozenset[object], other: frozenset[object]) -> float:

@@ -11,7 +11,7 @@ from musadata.sampling.device_code import Function
 from musadata.sampling.statements import WORDS, Assignment, Tokens, is_field
 
 # Where a value comes from, as bits; loops of a function are counted from LOOP on.
-THREAD, LATER_THREAD, BLOCK, QUOTIENT, DATA, COMPUTED, LOOP = 1, 2, 4, 8, 16, 32, 64
+THREAD, LATER_THREAD, BLOCK, QUOTIENT, DATA, LOOP = 1, 2, 4, 8, 16, 32
 _SOURCES = {"threadIdx_x": THREAD, "thread_rank": THREAD, "threadIdx_y": LATER_THREAD, "threadIdx_z": LATER_THREAD}
 _SOURCES |= {f"blockIdx_{axis}": BLOCK for axis in "xyz"}
 _KEPT, _LIMITS, _MATH = (frozenset(WORDS[key].split()) for key in ("kept", "limits", "math"))
@@ -26,27 +26,23 @@ class Flow:
     Attributes:
         roles: of each name, one token.
         origins: of each variable, bits: see `THREAD` and those after it.
-        loops: the bit of each loop variable; `parallel` are those of loops that the whole grid shares.
-        loads: of each variable that was loaded from memory, with which subscripts.
+        loops: the bit of each loop variable.
         pointers, shared, arrays: names of pointers, arrays in shared memory and arrays of a thread.
-        staged: variables and arrays of a thread that were loaded from shared memory.
-        reads: of each variable, from which others it is computed.
-        loaded: pointers, and variables whose value depends on memory.
         fixed: variables that are given a number once, as constants are.
     """
 
     roles: dict[str, str] = field(default_factory=dict)
     origins: dict[str, int] = field(default_factory=dict)
     loops: dict[str, int] = field(default_factory=dict)
-    parallel: int = 0
-    loads: dict[str, set[Tokens]] = field(default_factory=dict)
     pointers: frozenset[str] = frozenset()
     shared: frozenset[str] = frozenset()
     arrays: frozenset[str] = frozenset()
-    staged: set[str] = field(default_factory=set)
-    reads: dict[str, set[str]] = field(default_factory=dict)
-    loaded: frozenset[str] = frozenset()
     fixed: set[str] = field(default_factory=set)
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether blocks share a loop, as one with a stride of the grid."""
+        return any(self.origins[name] & BLOCK and not self.origins[name] & DATA for name in self.loops)
 
 
 @lru_cache(maxsize=1024)  # as functions are, by identity
@@ -60,16 +56,9 @@ def follow_values(function: Function, functions: frozenset[str]) -> Flow:
     )
     _find_loops(flow, function)
     memory = flow.pointers | flow.shared
-    for one in function.assignments:
-        if one.sign != "=":
-            flow.reads.setdefault(one.target, set()).add(one.target)
-    values = [_read_value(flow, one, memory) for one in function.assignments if one.target not in memory]
+    values = [_read_value(one, memory) for one in function.assignments if one.target not in memory]
     _propagate(flow, values)
-    flow.loaded = flow.pointers.union(name for name, bits in flow.origins.items() if bits & DATA)
     flow.fixed = _list_fixed(values, flow, function)
-    for name, bit in flow.loops.items():
-        if flow.origins[name] & BLOCK and not flow.origins[name] & DATA:
-            flow.parallel |= bit
     _name_roles(flow, function, functions, frozenset(parameters))
     return flow
 
@@ -100,24 +89,17 @@ def _find_loops(flow: Flow, function: Function) -> None:
             flow.origins[one.target] = flow.loops[one.target] = LOOP << len(flow.loops)
 
 
-_Value = tuple[str, int, list[str], bool, bool]  # target, origins, variables, whether divided, whether computed
+_Value = tuple[str, int, list[str], bool]  # target, origins, variables, whether divided
 
 
-def _read_value(flow: Flow, one: Assignment, memory: frozenset[str]) -> _Value:
-    bits, names = 0, []
+def _read_value(one: Assignment, memory: frozenset[str]) -> _Value:
+    bits, names = 0 if memory.isdisjoint(one.indexed) else DATA, [one.target] if one.sign != "=" else []
     for name in one.words:
         if name in _SOURCES:
             bits |= _SOURCES[name]
         elif name not in memory:
             names.append(name)
-    for name, index in one.loads:
-        if name in memory:
-            bits |= DATA
-            flow.loads.setdefault(one.target, set()).add(index)
-            if name in flow.shared:
-                flow.staged.add(one.target)
-    flow.reads.setdefault(one.target, set()).update(names)
-    return one.target, bits, names, one.divided, one.computed
+    return one.target, bits, names, one.divided
 
 
 def _list_fixed(values: Sequence[_Value], flow: Flow, function: Function) -> set[str]:
@@ -128,10 +110,9 @@ def _list_fixed(values: Sequence[_Value], flow: Flow, function: Function) -> set
     numbers = function.constants | _LIMITS
     return {
         target
-        for target, _, names, _, _ in values
+        for target, _, names, _ in values
         if not flow.origins[target]
         and target not in stepped
-        and target not in flow.reads.get(target, ())
         and target not in flow.arrays
         and numbers.issuperset(names)
     }
@@ -142,12 +123,10 @@ def _propagate(flow: Flow, values: Sequence[_Value]) -> None:
     origins = flow.origins
     for _ in range(_PASSES):
         changed = False
-        for target, bits, names, divided, computed in values:
+        for target, bits, names, divided in values:
             for name in names:
                 bits |= origins.get(name, 0)
-            if bits & DATA:
-                bits |= computed * COMPUTED
-            elif divided and bits & (THREAD | LATER_THREAD):
+            if divided and not bits & DATA and bits & (THREAD | LATER_THREAD):
                 bits = (bits & ~THREAD) | QUOTIENT
             known = origins.get(target)
             if known is None or bits | known != known:

@@ -141,12 +141,6 @@ def render_profile(
     return ChatMessage("system", _fill("system")), ChatMessage("user", question)
 
 
-def render_port(program: str) -> tuple[ChatMessage, ...]:
-    """The request for a program's port to MUSA."""
-    question = _fill("port", program=program.strip(), fence=_fence(program))
-    return ChatMessage("system", _fill("system")), ChatMessage("user", question)
-
-
 def render_port_of_files(files: str) -> tuple[ChatMessage, ...]:
     """The request for the port of some files, each with its path."""
     return ChatMessage("system", _fill("system")), ChatMessage("user", _fill("port_files", files=files))

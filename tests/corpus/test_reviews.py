@@ -13,7 +13,6 @@ from musadata.corpus.views.diagnoses import diagnosis_rows
 from musadata.corpus.views.optimisation import optimisation_rows
 from musadata.corpus.views.reviews import review_rows
 from musadata.corpus.views.symptoms import describe_symptom
-from musadata.corpus.views.wording import draw_points
 from musadata.records import ErrorClass, Finding, Timing
 from musadata.teacher import fault_words
 from musadata.teacher.fault_words import describe_fault
@@ -74,7 +73,7 @@ def mended(make_row):
 def test_a_wrong_program_is_reviewed_together_with_the_right_one(mended):
     wrong, right = review_rows(*mended)
     assert wrong.completion[0].content.startswith("Verdict: wrong (")
-    assert right.completion[0].content.startswith("Verdict: right\n")
+    assert right.completion[0].content == "Verdict: right"
     one, other = (row.prompt[-1].content for row in (wrong, right))
     assert 1 <= len(list_changes(one, other)) <= 2
     programs = {row.candidate_id: row.prompt[-1].content for row in (wrong, right)}
@@ -102,17 +101,6 @@ def test_a_review_names_every_fault_and_how_each_shows(mended):
     assert "the host function `twice_cuda`" in both
     assert "a few elements of the output are wrong" in both
     assert "0 instead of 1" not in both  # nobody can foresee such a figure
-
-
-def test_what_a_cheating_program_does_is_not_what_a_right_one_hangs_on(mended):
-    task, annotation, candidates, trajectories = mended
-    cheating = [
-        one if one.accepted else dataclasses.replace(one, error_class=ErrorClass.CHEATING) for one in candidates
-    ]
-    precise = [dataclasses.replace(one, source=one.source.replace("twice(x[i])", "expm1f(i)")) for one in cheating]
-    _, right = review_rows(task, annotation, precise, trajectories)
-    said = "`expm1f(i)` keeps the digits of small arguments, which `expf(x) - 1.0f` loses."
-    assert right.completion[0].content == f"Verdict: right\n\n{said}"
 
 
 def test_a_diagnosis_names_the_fault_that_the_next_answer_mends(mended):
@@ -299,26 +287,3 @@ def test_changes_in_two_functions_are_two():
     first, second = list_changes(module.format("norm"), module.format("norm_layer"))
     assert [one.text for one in first.old] == ["self.norm = 1"]
     assert [one.text for one in second.old] == ["return x + self.norm"]
-
-
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        ("const int begin = max(h - 1, 1 - h);", "is not repeated"),
-        ("const int end = min(begin, 34 - begin);", "twice the last place"),
-        ("if (in_h >= 0 && in_h < 30 && in_w >= 0 && in_w < width) {", "in_w < width"),
-        ("const int in_w = w * 2 + kw * dilation - 1;", "dilation to the tap"),
-        ("float row_max = -INFINITY;", "a row of negative values"),
-        ("total += expf(x[i] - row_max);", "no exponential overflows"),
-        ("if (point >= total) return;  // the whole warp leaves", "every lane that a shuffle names"),
-    ],
-)
-def test_a_right_program_is_said_to_hang_on_what_its_operators_need(line, reason):
-    common = "if (i >= total) return;\nx = x.contiguous();\nconst int blocks = (total + threads - 1) / threads;\n"
-    for key in "abcd":
-        assert reason in draw_points(f"{common}{line}\n", key, 1, "")
-        assert draw_points(common, key, 1, "") == ""
-
-
-def test_a_place_that_is_divided_by_the_stride_is_not_said_to_be_multiplied_by_it():
-    assert draw_points("const int in_w = (w + 1 - kw * 2) / 2;", "key", 3, "") == ""

@@ -1,4 +1,5 @@
-"""Reviews: a program and the question whether it is right. The answer is the verdict, with the place and the reason.
+"""Reviews: a program and the question whether it is right. The answer is the verdict, of a wrong one with the place and
+the reason.
 
 Every wrong program is asked about together with the right one that it was mended to. The two are equal but for the
 fault, so neither their length nor their style gives the answer away.
@@ -9,17 +10,17 @@ import json
 from collections.abc import Sequence
 
 from musadata.corpus.views.answers import different, list_conversations
-from musadata.corpus.views.mending import Step, lines_at_fault, list_chains, name_fault, word
+from musadata.corpus.views.mending import Step, lines_at_fault, list_chains, name_fault
 from musadata.corpus.views.supervised import make_sft
 from musadata.corpus.views.symptoms import describe_symptom
-from musadata.corpus.views.wording import after_comma, choose, draw_points
-from musadata.records import Annotation, Candidate, ErrorClass, Task, Trajectory
+from musadata.corpus.views.wording import after_comma, choose
+from musadata.records import Annotation, Candidate, Task, Trajectory
 from musadata.teacher.prompts import render_review
 from musadata.training_rows import SftRow
 
 FAMILY = "review"
 REVIEWER = "musadata"  # whose words the answers are
-_POINTS = 2  # of a right program, where a compiler would have seen the fault, or the other program cheated
+RIGHT = "Verdict: right"
 _COUNTS = ("no", "one", "two", "three")
 
 
@@ -38,7 +39,7 @@ def review_rows(
         chain = chains[drawn % len(chains)]
         wrong, right = chain[0].candidate, chain[-1].mended
         rows.append(_row(task, annotation, wrong, right, _reject(chain)))
-        rows.append(_row(task, annotation, right, wrong, _accept(chain)))
+        rows.append(_row(task, annotation, right, wrong, RIGHT))
     return rows
 
 
@@ -66,26 +67,3 @@ def _reject(chain: Sequence[Step]) -> str:
             seen = choose("next_symptom", step.candidate.candidate_id, symptom=after_comma(seen))
         parts.append(" ".join(filter(None, [name_fault(step), seen])))
     return "\n\n".join(parts)
-
-
-def _is_told_by_others(error_class: ErrorClass | None) -> bool:
-    """Whether a compiler or a rule says what is wrong."""
-    return error_class is not None and (error_class is ErrorClass.COMPILE or error_class.is_illegal)
-
-
-def _accept(chain: Sequence[Step]) -> str:
-    """The verdict, the place that the wrong program has otherwise, and another on which it hangs."""
-    told = [step for step in chain if not _is_told_by_others(step.candidate.error_class)]
-    parts = ["Verdict: right", *map(_hinge, told)]
-    right = chain[-1].mended
-    points = draw_points(right.source, right.candidate_id, 1 if told else _POINTS, "".join(parts))
-    return "\n\n".join([*parts, points] if points else parts if told else [*parts, *map(_hinge, chain)])
-
-
-def _hinge(step: Step) -> str:
-    """The place that makes the difference between right and wrong, and how the wrong one would show."""
-    rule, seen = step.words.rule if step.words else "", describe_symptom(step.candidate)
-    said = [word("right", change, step, rule="" if number else rule) for number, change in enumerate(step.changes)]
-    if seen:
-        said.append(word("without", step.changes[-1], step, symptom=after_comma(seen)))
-    return " ".join(said)

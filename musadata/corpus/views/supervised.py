@@ -38,7 +38,7 @@ def answer_rows(
         rows.append(_from_answer(task, "generation", generation))
     for one in _choose_reasoned(annotation, conversations) if teaches else ():
         question = render_generation(task, annotation.told)
-        completion = f"{render_steps(annotation.reasoning)}\n\n{one.text}"
+        completion = f"{render_steps(annotation.reasoning)}\n\n```python\n{one.candidate.source.strip()}\n```\n"
         rows.append(make_sft(task, "reasoned", question, completion, one.candidate.teacher, one.candidate))
     repaired = [answers[-1] for answers in conversations if answers[-1].is_target and not answers[-1].is_first]
     return [*rows, *(_from_answer(task, "repair", one) for one in different(repaired, _program))]
