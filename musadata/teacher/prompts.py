@@ -132,11 +132,11 @@ def _render_question(template: str, task: Task, traces: Sequence[Trace], **more:
 
 
 def render_profile(
-    code: str, launch: str, inputs: Sequence[InputSpec], device: str, origin: str, table: str
+    code: str, launch: str, inputs: Sequence[InputSpec], device: str, table: str
 ) -> tuple[ChatMessage, ...]:
-    """The request for a diagnosis of one launch from its counters; `origin` says how they were counted."""
+    """The request for a diagnosis of one launch from its counters."""
     arguments = ", ".join(map(_describe_input, inputs)) or "no arguments"
-    facts = {"launch": launch, "arguments": arguments, "device": device, "origin": origin, "table": table}
+    facts = {"launch": launch, "arguments": arguments, "device": device, "table": table}
     question = _fill("profile", code=code.strip(), fence=_fence(code), **facts)
     return ChatMessage("system", _fill("system")), ChatMessage("user", question)
 

@@ -34,17 +34,13 @@ class Pointer:
 
 @dataclass(frozen=True)
 class Counters:
-    """One launch: metrics by name, and the accesses to global memory by pointer and operation.
-
-    `source` is "emulator" or "ncu"; `units` are those of metrics that have one.
-    """
+    """One launch: metrics by name, and the accesses to global memory by pointer and operation."""
 
     kernel: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     metrics: dict[str, float]
     pointers: tuple[Pointer, ...] = ()
-    source: str = "emulator"
 
     def get(self, name: str) -> float:
         """A metric, 0 where it was not measured."""

@@ -20,22 +20,8 @@ from musadata.verifier.protocol.access_counts import CountedCall
 
 FAMILY = "profiling"
 STEP = "profile"
-_ORIGINS = {
-    "emulator": (
-        "the kernel was compiled for the CPU and executed there, with every access of every thread counted. Sectors "
-        "and wavefronts follow from the addresses by the rules above and are exact. A request is one instruction of a "
-        "warp. Ideal sectors would hold the bytes of each request; different sectors are counted once over the launch. "
-        "Times, caches and registers are not known."
-    ),
-    "ncu": "Nsight Compute measured them on a device.",
-}
-
 # A task, a candidate's source, windows of its kernels (see `Verifier.count_accesses`), and the most accesses.
 CountAccesses = Callable[[Task, str, Mapping[str, int], int], CountedCall]
-
-
-# Of launches that are over before anything limits them: a diagnosis would be about the size that was counted at.
-_UNDECIDED = ("small", "waiting")
 
 
 @dataclass(frozen=True)
@@ -78,9 +64,9 @@ def profile_task(
 
 def make_profile(task: Task, candidate: Candidate, counters: Counters, code: KernelCode) -> Profile | Reject:
     """Question and answer about one launch; a reject if a figure of the answer is not borne out."""
-    kind, text = write_diagnosis(counters, code, _random(task.task_id, candidate.candidate_id))
-    if kind in _UNDECIDED:
-        return reject(task, "too small to limit anything", f"{counters.blocks} blocks")
+    kind, text = write_diagnosis(counters, code)
+    if not kind:
+        return reject(task, "nothing stands out", f"{counters.blocks} blocks")
     wrong = check_diagnosis(text, counters)
     if wrong:
         return reject(task, "contradicts the counters", wrong[0])
@@ -88,7 +74,7 @@ def make_profile(task: Task, candidate: Candidate, counters: Counters, code: Ker
     grid, block = (", ".join(map(str, triple)) for triple in (counters.grid, counters.block))
     launch = f"{counters.kernel}<<<({grid}), ({block})>>>"
     table = render_table(counters)
-    prompt = render_profile(whole, launch, task.inputs, DEVICE, _ORIGINS[counters.source], table)
+    prompt = render_profile(whole, launch, task.inputs, DEVICE, table)
     evidence = json.dumps({"kind": kind, "counters": plain(counters)}, ensure_ascii=False)
     return Profile(candidate, kind, prompt, text, evidence)
 

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from random import Random
 
 import pytest
 
@@ -37,13 +36,14 @@ CONFLICTS = SharedCounts("load", 32, 1024, 1024, 992, 32, 0)
 ROWS = GlobalCounts("load", 0, 256, 4096, 16384, 8192, 1024, 8192, 0)
 EXCHANGE = SharedCounts("load", 300, 2400, 300, 0, 1, 0)
 ATOMICS = GlobalCounts("atomic", 1, 32, 1024, 4096, 32, 32, 32, 1024)
-REDUCTION = replace(COPY, requests=400, barriers=72, divergent_requests=100, shared_memory=(EXCHANGE,))
-SHUFFLES = replace(COPY, requests=400, barriers=16, collectives=320, shared_memory=(EXCHANGE,))
-LAUNCHES = {
-    "small": COPY,
-    "clean": replace(COPY, grid=(4000, 1, 1)),
+UNDECIDED = {  # what follows from the small size that was counted at
     "light": replace(COPY, grid=(4000, 1, 1), touched=(replace(TOUCHED[0], read_sectors=16), TOUCHED[1])),
-    "waiting": replace(COPY, lanes=1024 * 50),
+    "reduction": replace(COPY, requests=400, barriers=72, divergent_requests=100, shared_memory=(EXCHANGE,)),
+    "shuffles": replace(COPY, requests=400, barriers=16, collectives=320, shared_memory=(EXCHANGE,)),
+    "one block": replace(COPY, grid=(1, 1, 1), idle_threads=120),
+}
+LAUNCHES = {
+    "clean": replace(COPY, grid=(4000, 1, 1)),
     "transposed": replace(COPY, global_memory=(replace(LOADS, sectors=1024), STORES)),
     "strided": replace(COPY, touched=WIDE, global_memory=(replace(LOADS, sectors=224), STORES)),
     "scattered_stores": replace(COPY, global_memory=(LOADS, replace(STORES, sectors=1024))),
@@ -51,38 +51,32 @@ LAUNCHES = {
     "rows_kept": replace(COPY, lanes=9216, requests=288, global_memory=(ROWS, replace(STORES, lanes=4096))),
     "conflicts_tile": replace(COPY, shared_memory=(CONFLICTS,)),
     "divergent": replace(COPY, requests=200, lanes=2048, divergent_requests=180),
-    "divergent_reduction": replace(COPY, requests=200, lanes=2048, divergent_requests=180, collectives=320),
-    "idle": replace(COPY, idle_threads=900, barriers=8),
-    "idle_grid": replace(COPY, idle_threads=900, lanes=1024),
-    "idle_lanes": replace(COPY, idle_threads=900, collectives=320),
-    "idle_in_one_block": replace(COPY, grid=(1, 1, 1), idle_threads=120),
-    "surplus": replace(REDUCTION, global_memory=(replace(LOADS, lanes=300), STORES)),
-    "surplus_in_one_block": replace(REDUCTION, grid=(1, 1, 1), global_memory=(replace(LOADS, lanes=3), STORES)),
     "atomics": replace(COPY, global_memory=(LOADS, ATOMICS)),
     "atomics_scattered": replace(COPY, global_memory=(LOADS, replace(ATOMICS, turns=400))),
     "occupancy_shared": replace(COPY, dynamic_shared=100_000),
-    "serial": replace(COPY, lanes=1024 * 500),
     "rows_reused": replace(COPY, lanes=9216, requests=288, global_memory=(replace(ROWS, lanes=8000), STORES)),
-    "tree": REDUCTION,
-    "exchange": SHUFFLES,
-    "exchange_in_one_block": replace(SHUFFLES, grid=(1, 1, 1)),
 }
 
 
 @pytest.mark.parametrize("kind", LAUNCHES)
 def test_the_costliest_problem_comes_first_and_every_figure_agrees(kind):
     counters = read_launch(LAUNCHES[kind], CODE.pointers)
-    for seed in range(8):  # all wordings
-        found, text = write_diagnosis(counters, CODE, Random(seed))
-        assert found == kind
-        assert not check_diagnosis(text, counters), text
+    found, text = write_diagnosis(counters, CODE)
+    assert found == kind
+    assert not check_diagnosis(text, counters), text
+
+
+@pytest.mark.parametrize("kind", UNDECIDED)
+def test_nothing_is_said_that_follows_from_the_size_of_a_launch(kind):
+    plain = replace(CODE, text=CODE.text.replace("tile[32][32]", "partial[32]"))
+    assert write_diagnosis(read_launch(UNDECIDED[kind], plain.pointers), plain) == ("", "")
 
 
 @pytest.mark.parametrize("kind", LAUNCHES)
 def test_a_changed_figure_is_seen(kind):
     """Each figure of each text in turn, by one."""
     counters = read_launch(LAUNCHES[kind], CODE.pointers)
-    _, text = write_diagnosis(counters, CODE, Random(0))
+    _, text = write_diagnosis(counters, CODE)
     prose = re.sub(r"`[^`]*`", lambda code: "#" * len(code[0]), text)
     figures = list(re.finditer(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)", prose))
     assert figures
@@ -100,19 +94,6 @@ def test_wrong_arithmetic_and_another_pointers_figures_are_seen():
     assert check_diagnosis("The stores to `y` touch 1025 sectors.", counters)
 
 
-def test_a_launch_that_needs_more_threads_is_not_told_to_take_fewer():
-    launch = replace(LAUNCHES["serial"], idle_threads=900)
-    assert [one.kind for one in find_problems(read_launch(launch, CODE.pointers), CODE)] == ["serial"]
-
-
-@pytest.mark.parametrize("kind", ["small", "surplus_in_one_block", "surplus", "waiting"])
-def test_nothing_is_said_of_bandwidth_where_few_warps_run_nor_of_more_elements_where_there_are_none(kind):
-    counters = read_launch(LAUNCHES[kind], CODE.pointers)
-    for seed in range(16):
-        _, text = write_diagnosis(counters, CODE, Random(seed))
-        assert not re.search(r"limited by the traffic|is the bandwidth|more elements|several elements", text), text
-
-
 GATHER = read_cuda(
     "__global__ void k(const float* x, float* y, const int64_t* index, int n) {"
     " const int i = threadIdx.x; const int64_t place = index[i]; const int64_t row = place * n;"
@@ -124,32 +105,13 @@ def test_accesses_that_indices_choose_are_not_told_to_exchange_threads():
     assert GATHER.gathered == {"x", "y"} and CODE.gathered == set()
     for kind, told in (("transposed", "gathered"), ("scattered_stores", "gathered_stores")):
         counters = read_launch(LAUNCHES[kind], GATHER.pointers)
-        for seed in range(4):
-            found, text = write_diagnosis(counters, GATHER, Random(seed))
-            assert found == told and not check_diagnosis(text, counters)
-            assert "Exchange the roles" not in text and "Map the thread index" not in text
+        found, text = write_diagnosis(counters, GATHER)
+        assert found == told and not check_diagnosis(text, counters)
 
 
 def test_windows_that_overlap_or_leave_gaps_are_not_far_apart():
     gaps = replace(LAUNCHES["transposed"], global_memory=(replace(LOADS, sectors=9 * 32), STORES))
-    assert write_diagnosis(read_launch(gaps, CODE.pointers), CODE, Random(0))[0] == "strided"
-
-
-@pytest.mark.parametrize("kind", ["surplus", "exchange", "tree", "idle", "idle_lanes", "divergent_reduction"])
-def test_fewer_threads_and_more_blocks_are_not_asked_for_at_once(kind):
-    counters = read_launch(LAUNCHES[kind], CODE.pointers)
-    for seed in range(8):
-        text = write_diagnosis(counters, CODE, Random(seed))[1]
-        assert not re.search(r"more and smaller blocks|spreads it over more", text), text
-
-
-def test_a_small_launch_is_said_to_be_small_before_anything_else():
-    counters = read_launch(LAUNCHES["transposed"], CODE.pointers)
-    for seed in range(8):
-        text = write_diagnosis(counters, CODE, Random(seed))[1]
-        assert text.startswith("**Size.**") and "32 / 8448 = 0.38 %" in text and "**Change.** For such inputs: " in text
-    large = replace(LAUNCHES["transposed"], grid=(132, 1, 1))
-    assert write_diagnosis(read_launch(large, CODE.pointers), CODE, Random(0))[1].startswith("**Bottleneck.**")
+    assert write_diagnosis(read_launch(gaps, CODE.pointers), CODE)[0] == "strided"
 
 
 def test_atomics_that_meet_by_chance_are_no_contention():
@@ -163,27 +125,7 @@ def test_the_end_of_the_last_block_is_no_problem():
     assert not find_problems(read_launch(launch, CODE.pointers), CODE)
 
 
-def test_whole_warps_that_leave_at_once_are_no_problem():
-    """160 elements in a block of 256 threads: five warps are full, and three have nothing to do."""
-    launch = replace(COPY, grid=(256, 1, 1), block=(256, 1, 1), idle_threads=24576, requests=3200, lanes=98432)
-    assert not [one for one in find_problems(read_launch(launch, CODE.pointers), CODE) if "idle" in one.kind]
-
-
-def test_a_problem_of_a_launch_with_few_blocks_says_that_they_are_few():
-    said = [
-        re.search(
-            "multiprocessors (have no|without a)",
-            write_diagnosis(read_launch(launch, CODE.pointers), CODE, Random(0))[1],
-        )
-        is not None
-        for launch in (LAUNCHES["transposed"], LAUNCHES["serial"], replace(LAUNCHES["transposed"], grid=(132, 1, 1)))
-    ]
-    assert said == [True, True, False]
-
-
-@pytest.mark.parametrize(
-    ("blocks", "stored", "kind"), [(4000, 100, "tiles"), (4000, 2000, "light"), (8, 100, "small"), (8, 2000, "small")]
-)
+@pytest.mark.parametrize(("blocks", "stored", "kind"), [(4000, 100, "tiles"), (4000, 2000, "")])
 def test_what_is_read_again_is_blamed_only_where_it_is_most_of_the_traffic_of_a_launch_that_lasts(blocks, stored, kind):
     launch = replace(
         COPY,
@@ -195,18 +137,18 @@ def test_what_is_read_again_is_blamed_only_where_it_is_most_of_the_traffic_of_a_
         ),
         touched=(replace(TOUCHED[0], read_sectors=300), replace(TOUCHED[1], written_sectors=stored)),
     )
-    said, text = write_diagnosis(read_launch(launch, CODE.pointers), CODE, Random(0))
+    said, text = write_diagnosis(read_launch(launch, CODE.pointers), CODE)
     assert said == kind, text
 
 
 def test_padding_is_suggested_for_the_tile_that_the_code_declares():
-    _, text = write_diagnosis(read_launch(LAUNCHES["conflicts_tile"], CODE.pointers), CODE, Random(0))
+    _, text = write_diagnosis(read_launch(LAUNCHES["conflicts_tile"], CODE.pointers), CODE)
     assert "`tile[32][33]`" in text
 
 
 def test_every_wording_can_be_filled():
     for kind, parts in wordings().items():
-        for wording in (one for some in parts.values() for one in some):
+        for wording in parts.values():
             assert "{" not in fill(wording, dict.fromkeys(re.findall(r"\w+", wording), 2)), kind
 
 
@@ -250,14 +192,14 @@ def test_the_table_of_a_prompt_is_read_back(kind):
     counters = read_launch(LAUNCHES[kind], CODE.pointers)
     read = read_table(render_table(counters))
     assert (read.metrics, read.pointers) == (counters.metrics, counters.pointers)
-    _, text = write_diagnosis(counters, CODE, Random(0))
+    _, text = write_diagnosis(counters, CODE)
     assert not check_diagnosis(text, read)
 
 
 def test_the_stores_of_one_lane_for_each_row_are_no_divergence():
     rows = replace(STORES, requests=150, lanes=150)
-    warps = replace(COPY, requests=200, lanes=2048, divergent_requests=180, collectives=320)
+    warps = replace(COPY, requests=200, lanes=2048, divergent_requests=180)
     lone = read_launch(replace(warps, global_memory=(LOADS, rows)), CODE.pointers)
-    assert not {one.kind for one in find_problems(lone, CODE)} & {"divergent", "divergent_reduction"}
+    assert not {one.kind for one in find_problems(lone, CODE)} & {"divergent"}
     shared = read_launch(replace(warps, global_memory=(LOADS, replace(rows, lanes=900))), CODE.pointers)
-    assert "divergent_reduction" in {one.kind for one in find_problems(shared, CODE)}
+    assert "divergent" in {one.kind for one in find_problems(shared, CODE)}
