@@ -1,68 +1,89 @@
-"""Step 5: what ends inside of a block or a tile at these sizes, and which guards follow."""
+"""Step 5: what ends inside of a block or a tile at these sizes, and which guards follow, as a table."""
 
-from musadata.teacher.reasoning.emitted_bounds import bound_kernel, bound_points, bound_results
-from musadata.teacher.reasoning.kernel_plan import CallKind, count, read_calls
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from musadata.compiler.emission.pointwise import THREADS
+from musadata.compiler.emission.tiled import partition
+from musadata.compiler.ir.index_formulas import Variable
+from musadata.compiler.ir.schedule import Bind
+from musadata.compiler.lowering.shared_axes import dealt
+from musadata.teacher.reasoning.kernel_facts import KernelFacts
+from musadata.teacher.reasoning.kernel_plan import count, read_calls
 from musadata.teacher.reasoning.sentences import say
-from musadata.teacher.reasoning.task_analysis import VARYING, TaskAnalysis, join, titled, unique
+from musadata.teacher.reasoning.task_analysis import TaskAnalysis, table
 
-_MOST_PHASES = 4
-_EVEN = "Blocks come out even: there is nothing to guard at these sizes."
+_Piece = tuple[str, Sequence[Variable], int]
+_MOST_GUARDS = 3
+_EVEN = "Nothing to guard at these sizes."
 
 
 def write_boundaries(analysis: TaskAnalysis) -> str:
-    if analysis.told:
-        texts: dict[str, str] = {}
-        said: set[str] = set()
-        for facts in analysis.told:  # of those that differ in names and figures alone, the first
-            text = bound_kernel(facts)
-            if text and VARYING.sub("", text) not in said:
-                said.add(VARYING.sub("", text))
-                texts[facts.name] = text
-        parts = titled(texts) if len(analysis.facts) > 1 else list(texts.values())
-        parts = parts or [text for facts in analysis.told[-1:] if (text := bound_results(facts))]
-        parts += [" ".join(_of_calls(analysis))] if _of_calls(analysis) else []
-        return "\n\n".join(parts) or _whole(analysis)
+    rows = {
+        f"{facts.kind} {row[1:]}": [f"`{facts.name}`", *row]
+        for facts in reversed(analysis.told)  # of kernels that are alike, the first
+        for row in (*_rests(facts), *_guards(facts))
+    }
     twins = {fact.name: fact for fact in analysis.other.tensors}
-    made = [(fact, twins.get(fact.name, fact)) for fact in analysis.outputs]
-    points = [bound_points(count(fact), count(twin)) for fact, twin in made]
-    return " ".join([*filter(None, unique(points)), *_of_calls(analysis)]) or _EVEN
+    for fact in analysis.outputs if not analysis.candidate else ():
+        both = (count(fact), count(twins.get(fact.name, fact)))
+        rests = (f"{number} % {THREADS} = {number % THREADS}" for number in both)
+        rows[fact.name] = [f"`{fact.name}`", f"elements by {THREADS}", *rests]
+    shown = table(["of", "what", "declared", "set 2"], list(reversed(rows.values()))) if rows else ""
+    return "\n\n".join(filter(None, [shown, *_clipped(analysis)])) or _EVEN
 
 
-def _whole(analysis: TaskAnalysis) -> str:
-    """What is said where no thread is without work."""
-    if all(facts.points_of_sets == (1, 1) for facts in analysis.told):
-        return f"`{analysis.outputs[0].name}` is one point at every size: a second thread may not store it."
-    return "Each point has a block of its own, or tiles come out even: there is nothing to guard at these sizes."
+def _rests(facts: KernelFacts) -> Iterator[list[str]]:
+    """What is left for the last blocks or tiles, where something is; steps that a team has too few of."""
+    for what, axes, side in _dealt(facts):
+        first, other = (prod(facts.extents(axes, sizes)) for sizes in (facts.sizes, facts.other))
+        if (first % side or other % side) and max(first, other) > 1:
+            yield [f"{what} by {side}", *(f"{number} % {side} = {number % side}" for number in (first, other))]
+    way, stages = facts.way, facts.kernel.reductions
+    steps = [[prod(facts.extents(stage.axes, sizes)) for stage in stages] for sizes in (facts.sizes, facts.other)]
+    if way.team > 1 and steps[0] and facts.pieces is None and not way.schedule.tile:
+        shares = [max(-(-number // 4) if way.held else number for number in some) for some in steps]
+        if min(shares) < way.team:
+            yield ["threads of a point without a step", *(_less(way.team, share) for share in shares)]
 
 
-def _of_calls(analysis: TaskAnalysis) -> list[str]:
-    """What bounds the places that single operators read."""
-    return [*_transposed(analysis), *_clipped(analysis)]
+def _less(team: int, shares: int) -> str:
+    return f"{team} − {shares} = {team - shares}" if shares < team else "0"
 
 
-def _transposed(analysis: TaskAnalysis) -> list[str]:
-    """Which taps of a transposed convolution count, by the place of the output."""
-    twins = {call.output.name: call for call in read_calls(analysis.other)}
-    for call in analysis.calls:
-        if not (call.kind is CallKind.CONVOLUTION and call.is_transposed):
-            continue
-        twin, texts = twins.get(call.output.name, call), {}
-        for axis, taps in enumerate(call.weight.shape[2:], 2):
-            names = ("stride", "padding", "dilation")
-            stride, pad, dilation = (numbers[min(axis - 2, len(numbers) - 1)] for numbers in map(call.integers, names))
-            size, other = call.source.shape[axis], twin.source.shape[axis]
-            by_phase = [sum((o + pad - t * dilation) % stride == 0 for t in range(taps)) for o in range(stride)]
-            counts = join([f"{number} for {place}" for place, number in enumerate(by_phase[:_MOST_PHASES])])
-            told = {"axis": axis, "pad": pad, "dilation": dilation, "stride": stride, "size": size}
-            texts[stride, pad, dilation, taps] = say(
-                "transposed_places",
-                **told,
-                whole="whole, " if stride > 1 else "",
-                other=f", {other} in set 2" if other != size else "",
-                counts=f"; by o % {stride}, at most {counts} of the {taps} taps" if 1 < stride <= _MOST_PHASES else "",
-            )
-        return list(texts.values())[:2]
-    return []
+def _dealt(facts: KernelFacts) -> list[_Piece]:
+    """Which axes are cut into pieces of which size."""
+    way, kernel = facts.way, facts.kernel
+    if facts.is_partial or (way.team == way.block > 1 and not way.schedule.tile):
+        return []
+    if way.schedule.tile or facts.kernel.attends:
+        kernel = kernel if kernel.attends else dealt(kernel)
+        parts, stage = partition(kernel), kernel.reductions[0]
+        if parts is None or way.schedule.tile is None:
+            return []
+        axes = [*zip(("rows", "columns"), parts[1:3], strict=True), ("depth", stage.axes)]
+        cut = zip(axes, way.schedule.tile, strict=False)
+        return [(name, some, side) for (name, some), side in cut if not any(axis.extent.variables for axis in some)]
+    if not kernel.axes:
+        return []
+    rows = way.schedule.find(Bind, "rows")
+    if rows and way.schedule.find(Bind, "columns"):
+        sides: list[_Piece] = [
+            ("columns", kernel.axes[-1:], way.threads[0]),
+            ("rows", kernel.axes[:-1], way.threads[-1]),
+        ]
+        return sides if rows.to == "thread" else sides[:1]
+    each = way.threads[0] if way.schedule.by_columns else way.block // way.team
+    return [("points", kernel.axes, 4 * each if way.fours else each)]
+
+
+def _guards(facts: KernelFacts) -> Iterator[list[str]]:
+    if facts.kernel.attends:
+        yield ["keys past the end", "score `-INFINITY`", ""]
+    for guard in facts.guards()[:_MOST_GUARDS]:
+        yield [f"`{guard.condition}`", f"else `{guard.other}`", ""]
+    for access in facts.loaded_indices()[:1]:
+        yield [f"`{access.text}` from memory is an index", "unchecked", ""]
 
 
 def _clipped(analysis: TaskAnalysis) -> list[str]:

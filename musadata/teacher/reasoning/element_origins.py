@@ -1,13 +1,19 @@
 """Which elements of the operand an element of the result is a copy of, or is made from."""
 
 from collections.abc import Callable
+from string import ascii_lowercase
 
-from musadata.teacher.reasoning.coordinates import axis_names
 from musadata.teacher.reasoning.kernel_plan import Call
 
 # The names of an element's coordinates, and the call -> its coordinates in the first operand, where it can say.
+_AXES = {2: "rc", 3: "nrc", 4: "nchw"}
 _MOST_PARTS = 4  # of a concatenation, in one formula
 _Places = Callable[[list[str], Call], list[str]]
+
+
+def axis_names(rank: int) -> list[str]:
+    """Names of a tensor's axes."""
+    return list(_AXES.get(rank, [f"i{letter}" for letter in ascii_lowercase[:rank]]))
 
 
 def element_of(call: Call) -> str:

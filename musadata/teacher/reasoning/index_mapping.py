@@ -1,63 +1,63 @@
-"""Step 4: how work is dealt to threads and why so, which element one computes, and which elements it reads for that."""
+"""Step 4: why work is dealt to threads so, and which elements a kernel reads and writes at each point of its loops."""
 
-from musadata.teacher.reasoning.coordinates import coordinates
-from musadata.teacher.reasoning.emitted_indices import describe_sizes, map_kernels
-from musadata.teacher.reasoning.kernel_facts import KernelFacts
-from musadata.teacher.reasoning.schedule_choice import write_choice
-from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join, named, unique
+from collections.abc import Iterator, Sequence
+
+from musadata.compiler.ir.index_formulas import Variable
+from musadata.teacher.reasoning.kernel_facts import Access, KernelFacts
+from musadata.teacher.reasoning.schedule_choice import name_of, write_choice
+from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join, table
 from musadata.tracing.layout import is_contiguous
 
 _MOST_VIEWS = 5
+_MOST_ACCESSES = 8
+_LONGEST_PLACE = 110  # characters
 
 
 def write_index_mapping(analysis: TaskAnalysis) -> str:
-    if analysis.told:
-        texts = map_kernels(analysis.told, {step for fact in analysis.trace.tensors for step in fact.stride})
-        parts = list(texts.values())
-        if len(analysis.facts) > 1:
-            parts = [
-                " ".join([f"**{_title(facts, analysis)}.** {texts[facts.name]}", *_apart(facts, analysis)])
-                for facts in analysis.told
-            ]
-        return "\n\n".join(filter(None, [write_choice(analysis), describe_sizes(analysis.told), *parts]))
-    return "\n\n".join([*_flat(analysis), *_turned(analysis)])
+    if not analysis.told:
+        return _strides(analysis)
+    return "\n\n".join(filter(None, [write_choice(analysis), _sizes(analysis.told), *map(_kernel, analysis.told)]))
 
 
-def _title(told: KernelFacts, analysis: TaskAnalysis) -> str:
-    """The names of a kernel and of those that are like it."""
-    others = [f"`{facts.name}`" for facts in _alike(told, analysis)]
-    return f"`{told.name}`, and {join(unique(others))} in the same way" if others else f"`{told.name}`"
+def _kernel(facts: KernelFacts) -> str:
+    """How a kernel is launched, its loops, and its accesses with how far they move along each of these."""
+    inner = [axis for stage in facts.kernel.stages for axis in stage.axes]
+    axes = list({axis.name: axis for axis in (*facts.kernel.axes, *inner)}.values())
+    loops = [f"`{axis.name}` < {extent}" for axis, extent in zip(axes, facts.extents(axes, facts.sizes), strict=True)]
+    place = [f"with {join(made)}"] if (made := facts.coordinates()) else []
+    head = ", ".join([f"**`{facts.name}`** {name_of(facts.way.emitted)}", facts.way.text, *loops, *place])
+    reads = [access for access in facts.reads if access.buffer not in facts.kernel.outputs]
+    rows = [
+        *(_row("reads", access, axes, facts) for access in reads[:_MOST_ACCESSES]),
+        *(_row("writes", access, axes, facts) for access in facts.writes[:_MOST_ACCESSES]),
+    ]
+    return f"{head}\n\n{table(['elements apart along', *(f'`{axis.name}`' for axis in axes)], rows)}"
 
 
-def _alike(told: KernelFacts, analysis: TaskAnalysis) -> list[KernelFacts]:
-    return [facts for facts in analysis.facts if facts.kind == told.kind and facts.name != told.name]
+def _row(does: str, access: Access, axes: Sequence[Variable], facts: KernelFacts) -> list[str]:
+    text = access.text if len(access.text) <= _LONGEST_PLACE else facts.name_of(access.buffer)
+    steps = [facts.step(access, axis) for axis in axes]
+    return [f"{does} `{text}`", *("varies" if step is None else str(step) for step in steps)]
 
 
-def _apart(told: KernelFacts, analysis: TaskAnalysis) -> list[str]:
-    """What kernels like this one read at other places of the same tensor, such as the rows of a joined weight."""
-    launches: dict[str, list[str]] = {}
-    for facts in _alike(told, analysis):
-        pairs = zip(facts.reads, told.reads, strict=False)
-        moved = [f"`{one.text}`" for one, usual in pairs if one.buffer == usual.buffer and one.text != usual.text]
-        if moved:
-            launches.setdefault(facts.name, []).append(join(unique(moved)))
-    return [f"`{name}` reads {', in another launch '.join(unique(reads))}." for name, reads in launches.items()]
+def _sizes(kernels: Sequence[KernelFacts]) -> str:
+    """The named sizes that the formulas use, in both sets of shapes."""
+    texts = " ".join(part for facts in kernels for part in _formulas(facts))
+    words = set("".join(sign if sign.isalnum() or sign == "_" else " " for sign in texts).split())
+    first, other = kernels[0].sizes, kernels[0].other
+    rows = [[f"`{name}`", str(first[name]), str(other[name])] for name in first if name in words]
+    return table(["size", "declared", "set 2"], rows) if rows else ""
 
 
-def _flat(analysis: TaskAnalysis) -> list[str]:
-    """The coordinates of what each kernel of a plan stores."""
-    stored = {stage.output.shape: stage.output for stage, _ in analysis.distinct} or {
-        fact.shape: fact for fact in analysis.outputs
-    }
-    return unique([f"`i` counts the elements of {named(out)}. {coordinates(out.shape)}" for out in stored.values()])
+def _formulas(facts: KernelFacts) -> Iterator[str]:
+    yield from (access.text for access in (*facts.reads, *facts.writes))
+    yield from facts.coordinates()
 
 
-def _turned(analysis: TaskAnalysis) -> list[str]:
-    """The strides of views that are read in another order than that of memory."""
-    read = {fact.name: fact for stage, _ in analysis.distinct for call in stage.calls for fact in call.operands}
-    turned = [fact for fact in read.values() if not is_contiguous(fact)][:_MOST_VIEWS]
-    if not turned:
-        return []
-    told = join([f"`{fact.name}` by stride {fact.stride}" for fact in turned])
-    claims = (f'stride("{fact.name}") == {fact.stride}' for fact in turned)
-    return [analysis.state(f"Not in the order of memory: {told}.", claims)]
+def _strides(analysis: TaskAnalysis) -> str:
+    """How outputs lie in memory, and what is read in another order than that of its shape."""
+    read = {fact.name: fact for call in analysis.calls for fact in call.operands}
+    told = [*analysis.outputs, *(fact for fact in read.values() if not is_contiguous(fact))][:_MOST_VIEWS]
+    strides = join([f"`{fact.name}` {f'by stride {fact.stride}' if fact.shape else 'is one element'}" for fact in told])
+    claims = (f'stride("{fact.name}") == {fact.stride}' for fact in told)
+    return analysis.state(f"{strides}; all else in the order of its shape.", claims)

@@ -7,7 +7,7 @@ from math import prod
 
 from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.emission.cpp import Printer, reshaped
-from musadata.compiler.ir.code import Element, Expression, Listed, Name, apply, code, rebuild
+from musadata.compiler.ir.code import Element, Expression, Listed, Name, code, rebuild
 from musadata.compiler.ir.index_formulas import Index, Opaque, Operation, Variable, divide, of, product
 from musadata.compiler.ir.scalar import Added, Buffer, Choose, Compare, Load, Scalar
 from musadata.compiler.lowering.fusion import PARTS_AXIS, Kernel, Stage, Store
@@ -15,10 +15,10 @@ from musadata.compiler.lowering.layout import flatten
 from musadata.records import TensorFact, Trace
 from musadata.teacher.reasoning.conditions import holds_everywhere
 from musadata.teacher.reasoning.kernel_plan import Call
-from musadata.teacher.reasoning.launched_ways import Way, ways_of
+from musadata.teacher.reasoning.launches import Way, ways_of
 from musadata.teacher.reasoning.planned_kernels import nodes_of_calls, shares_of
 
-LONGEST_PLACE = 110  # characters of a formula that a sentence quotes
+LONGEST_PLACE = 110  # characters of a condition that is quoted
 FLAT = "i"
 
 
@@ -38,16 +38,10 @@ class Access:
 
 @dataclass(frozen=True)
 class Guard:
-    """A condition under which a kernel loads from buffers, and the value that counts in stages where it does not hold.
-
-    `is_loaded_elsewhere`: the same elements are also loaded without it.
-    """
+    """A condition under which a kernel loads, and the value that counts where it does not hold."""
 
     condition: str
     other: str
-    buffers: tuple[Buffer, ...]
-    stages: tuple[str, ...]
-    is_loaded_elsewhere: bool
 
 
 @dataclass(frozen=True)
@@ -97,10 +91,6 @@ class KernelFacts:
         """How many points the kernel has, each the work of one thread, warp or block."""
         return prod(self.extents(self.kernel.axes, sizes))
 
-    @property
-    def points_of_sets(self) -> tuple[int, int]:
-        return self.points(self.sizes), self.points(self.other)
-
     def extents(self, axes: Sequence[Variable], sizes: Mapping[str, int]) -> list[int]:
         """The numbers of steps along some axes; where they depend on the place, those in the middle."""
         return [axis.extent.evaluate(sizes) for axis in axes]
@@ -147,7 +137,7 @@ class KernelFacts:
         return f"{self.name_of(access.buffer)}[{self._coordinates(access.index)}]"
 
     def _coordinates(self, index: tuple[Index, ...]) -> Expression:
-        return Listed(tuple(_pair(one) or self.printer.index(one) for one in index) or (code(0),))
+        return Listed(tuple(self.printer.index(one) for one in index) or (code(0),))
 
     def name_of(self, buffer: Buffer) -> str:
         return self.known[buffer].name if buffer in self.known else buffer.name
@@ -164,9 +154,7 @@ class KernelFacts:
         total = 0
         for monomial, coefficient in flat.terms:
             nested = [atom for atom in monomial if not isinstance(atom, Variable)]
-            if any(isinstance(atom, Opaque) for atom in nested):
-                return None
-            if any(isinstance(atom, Operation) and axis in of(atom).variables for atom in nested):
+            if any(isinstance(atom, (Opaque, Operation)) and axis in of(atom).variables for atom in nested):
                 return None
             if axis in monomial:
                 if any(isinstance(atom, Variable) and atom != axis for atom in monomial):
@@ -226,55 +214,17 @@ class KernelFacts:
 
     def guards(self) -> list[Guard]:
         """Conditions on places under which it loads."""
-        found: dict[str, Guard] = {}
-        for stage in self.kernel.stages:
-            for node in stage.value.walk():
-                if not isinstance(node, Choose) or not any(isinstance(part, Compare) for part in node.condition.walk()):
-                    continue
-                loads = [part for part in node.yes.walk() if isinstance(part, Load)]
-                if not loads or any(isinstance(part, Load) for part in node.no.walk()):
-                    continue
-                if holds_everywhere(node.condition, (self.sizes, self.other)):
-                    continue
-                condition = str(self.printer.scalar(node.condition))
-                before = found.get(condition)
-                name = self.name_of(stage.buffer) if isinstance(stage, Store) else stage.local
-                stages = (*(before.stages if before else ()), name)
-                texts = {self._access(load.buffer, load.index).text for load in loads}
-                found[condition] = Guard(
-                    condition,
-                    str(self.printer.scalar(node.no)),
-                    self._guarded(node.condition, loads),
-                    tuple(dict.fromkeys(stages)),
-                    not texts.isdisjoint(self._loaded_without(condition)),
-                )
-        return [guard for guard in found.values() if len(guard.condition) <= LONGEST_PLACE]
-
-    def _guarded(self, condition: Scalar, loads: Sequence[Load]) -> tuple[Buffer, ...]:
-        """What is not loaded where a condition does not hold: of what is loaded under it, those buffers whose places it
-        is about. None are known of a product whose operands are loaded apart from each other."""
-        places = {place for part in condition.walk() if isinstance(part, Compare) for place in (part.left, part.right)}
-        placed = [load for load in loads if not places.isdisjoint(load.index)]
-        apart = any(stage.contraction for stage in self.kernel.reductions)
-        return tuple(dict.fromkeys(load.buffer for load in placed or ([] if apart else loads)))
-
-    def _loaded_without(self, condition: str) -> set[str]:
-        """What it loads whether or not a condition holds."""
-        seen: set[int] = set()
-        stack: list[Scalar] = [stage.value for stage in self.kernel.stages]
-        loaded = set()
-        while stack:
-            node = stack.pop()
-            if id(node) in seen:
+        found = {}
+        for node in self._nodes():
+            if not isinstance(node, Choose) or not any(isinstance(part, Compare) for part in node.condition.walk()):
                 continue
-            seen.add(id(node))
-            if isinstance(node, Load):
-                loaded.add(self._access(node.buffer, node.index).text)
-            spared = (
-                node.yes if isinstance(node, Choose) and str(self.printer.scalar(node.condition)) == condition else None
-            )
-            stack.extend(child for child in node.children if child is not spared)
-        return loaded
+            loads = any(isinstance(part, Load) for part in node.yes.walk())
+            if not loads or any(isinstance(part, Load) for part in node.no.walk()):
+                continue
+            if not holds_everywhere(node.condition, (self.sizes, self.other)):
+                condition = str(self.printer.scalar(node.condition))
+                found[condition] = Guard(condition, str(self.printer.scalar(node.no)))
+        return [guard for guard in found.values() if len(guard.condition) <= LONGEST_PLACE]
 
     def loaded_indices(self) -> list[Access]:
         """Loads whose values say where something else is read or written."""
@@ -285,20 +235,6 @@ class KernelFacts:
     def _nodes(self) -> Iterator[Scalar]:
         for stage in self.kernel.stages:
             yield from stage.value.walk()
-
-
-def pair_of(index: Index) -> tuple[Variable, Variable] | None:
-    """The two axes that an index is made of, if each of its places is one pair: a channel by group and place in it."""
-    if len(index.terms) != 2 or len(index.variables) != 2:
-        return None
-    one, other = index.variables
-    pairs = ((one, other), (other, one))
-    return next((pair for pair in pairs if index == of(pair[0]) * pair[1].extent + of(pair[1])), None)
-
-
-def _pair(index: Index) -> Expression | None:
-    pair = pair_of(index)
-    return apply("", *(axis.name for axis in pair)) if pair else None
 
 
 def facts_of(candidate: Candidate, calls: Sequence[Call], first: Trace, second: Trace) -> list[KernelFacts]:

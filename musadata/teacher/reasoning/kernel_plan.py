@@ -234,48 +234,6 @@ def _needed(calls: Sequence[Call]) -> list[Call]:
     return kept[::-1]
 
 
-def plan_stages(calls: Sequence[Call]) -> list[Stage]:
-    """Kernels for the calls: one for every call that needs loops of its own, with light calls around it fused in."""
-    stages: list[Stage] = []
-    for call in calls:
-        if stages and _joins(call, stages[-1]):
-            anchor = stages[-1].anchor if call.kind in _LIGHT else call
-            stages[-1] = Stage((*stages[-1].calls, call), anchor)
-        else:
-            stages.append(Stage((call,), None if call.kind in _LIGHT else call))
-    return stages
-
-
-def _joins(call: Call, stage: Stage) -> bool:
-    if all(member.kind in (CallKind.VIEW, CallKind.FILL) for member in stage.calls):
-        return True
-    made = {fact.name for member in stage.calls for fact in member.outputs}
-    reads = any(fact.name in made for fact in call.operands)
-    if call.packet in SCATTERS:
-        return False
-    if call.kind not in _LIGHT:  # a reduction can apply elementwise work to what it reads
-        scattered = any(member.packet in SCATTERS for member in stage.calls)
-        return stage.anchor is None and reads and not scattered and call.kind in (CallKind.REDUCTION, CallKind.SCAN)
-    if call.kind is CallKind.LOOKUP and stage.anchor is not None and call.source.name in made:
-        return False  # another thread holds the value that is looked up
-    if call.kind in (CallKind.VIEW, CallKind.FILL):
-        return True
-    return stage.anchor is None or (
-        reads
-        and (
-            count(call.output) == count(stage.output)
-            or (call.kind is CallKind.ELEMENTWISE and _spreads(call, stage.anchor))
-        )
-    )
-
-
-def _spreads(call: Call, anchor: Call) -> bool:
-    """Whether a call applies a row's result to the row's elements, which the same threads still hold."""
-    source = anchor.source
-    rows_are_last = anchor.axes == tuple(range(len(source.shape) - len(anchor.axes), len(source.shape)))
-    return anchor.kind is CallKind.REDUCTION and rows_are_last and call.output.shape == source.shape
-
-
 def words(number: int) -> str:
     """A small count as a word, so that it is not taken for a size."""
     names = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]

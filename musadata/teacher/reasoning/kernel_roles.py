@@ -16,43 +16,42 @@ MOST_NAMES, _MOST_READERS = 8, 3
 _IDLE = (CallKind.VIEW, CallKind.FILL)
 
 
-def describe_kernels(analysis: TaskAnalysis, candidate: Candidate) -> list[str]:
-    """For each kernel its part of the task, without its name."""
+def describe_kernels(analysis: TaskAnalysis, candidate: Candidate) -> list[list[str]]:
+    """For each kernel what it does of the operators, reads and makes, and why what it makes is stored."""
     calls = analysis.calls
     counts = _known_counts(analysis)
-    texts = []
+    rows = []
     for number, kernel in enumerate(analysis.facts):
         shares = shares_of(kernel.kernel, calls, candidate)
-        roles, held = _roles(shares), _held(kernel, shares)
-        text = f"{roles or ('copies' if kernel.copies else 'computes')}: {_transfer(kernel, counts)}"
-        registers = f"; {_few(held)} {'stays in a register' if len(held) == 1 else 'stay in registers'}" if held else ""
-        texts.append(f"{text}{registers}{_readers(kernel, analysis.facts[number + 1 :])}")
-    return texts
+        reads, makes = _transfer(kernel, counts)
+        held = [f"in registers: {_few(made)}"] if (made := _held(kernel, shares)) else []
+        roles = _roles(shares) or ("a copy" if kernel.copies else "")
+        rows.append([roles, reads, "; ".join([makes, *held]), _readers(kernel, analysis.facts[number + 1 :])])
+    return rows
 
 
 def _roles(shares: Sequence[Share]) -> str:
     """What a kernel does of the operators: all of it, a first part, or the rest."""
     working = [share for share in shares if share.call.kind not in _IDLE]
     whole = unique([f"`{s.call.operator}`" for s in working if s.first and s.last])
-    parts = [f"does {_few(whole)}"] if whole else []
+    parts = [_few(whole)] if whole else []
     for share in working:
         if not share.last:
             made = join([f"`{buffer.name}`" for buffer in share.parts])
             parts.append(f"{'begins' if share.first else 'goes on with'} `{share.call.operator}` with {made}")
     rest = unique([f"`{s.call.operator}`" for s in working if s.last and not s.first])
-    parts += [f"finishes {_few(rest)}"] if rest else []
-    return join(unique(parts)) if parts else ""
+    return ", ".join(unique([*parts, *([f"finishes {_few(rest)}"] if rest else [])]))
 
 
-def _transfer(facts: KernelFacts, counts: Set[int]) -> str:
-    """What it reads, the reductions on the way, and what it stores."""
+def _transfer(facts: KernelFacts, counts: Set[int]) -> tuple[str, str]:
+    """What it reads, and what it stores with the reductions on the way."""
     reads = [_tensor(buffer, facts, counts) for buffer in facts.kernel.inputs if buffer not in facts.kernel.outputs]
     reduced = [stage for stage in facts.kernel.stages if isinstance(stage, (Reduce, Scan))]
     stored = {stage.buffer: f", {_reduction(stage, facts)}" for stage in reduced if stage.buffer is not None}
     inner = unique([_reduction(stage, facts) for stage in reduced if stage.buffer is None])
     results = [f"{_written(buffer, facts, counts)}{stored.get(buffer, '')}" for buffer in facts.kernel.outputs]
     through = f", with {join(inner)}" if inner else ""
-    return f"{_few(reads) if reads else 'nothing'} → {join(results)}{through}"
+    return _few(reads) if reads else "nothing", f"{join(results)}{through}"
 
 
 def _reduction(stage: Reduce | Scan, facts: KernelFacts) -> str:
@@ -115,7 +114,7 @@ def _readers(facts: KernelFacts, later: Sequence[KernelFacts]) -> str:
     ]
     if len(texts) > _MOST_READERS:
         texts = [*texts[:_MOST_READERS], "so do others"]
-    return f"; {'; '.join(texts)}" if texts else ""
+    return "; ".join(texts)
 
 
 def _reason(buffer: Buffer, facts: KernelFacts, reader: KernelFacts) -> str:

@@ -22,13 +22,11 @@ def write_pitfalls(analysis: TaskAnalysis) -> str:
         found += [text for call in stage.calls for text in _of_call(call, ranges)]
         found += _of_stage(stage)
     found += [text for facts in analysis.told for text in _of_kernel(facts)] + _of_task(analysis)
-    if not any(found):  # nothing about the operators is known
-        out = analysis.outputs[0]
-        found = [say("missing_guard", out=out.name, last=count(out) - 1)]
     kinds: dict[str, str] = {}  # of several that differ in names and figures alone, the first is enough
     for text in found:
         kinds.setdefault(VARYING.sub("", text), text)
-    return "\n".join(f"- {text}" for text in list(filter(None, kinds.values()))[:_MOST])
+    told = list(filter(None, kinds.values()))[:_MOST]
+    return "\n".join(f"- {text}" for text in told) or f"Only the bounds of `{analysis.outputs[0].name}`."
 
 
 def _of_call(call: Call, ranges: Mapping[str, Range]) -> list[str]:

@@ -15,7 +15,7 @@ from musadata.compiler.lowering.fusion import Kernel
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
 from musadata.teacher.reasoning.schedule_costs import Cost, cost_of
 from musadata.teacher.reasoning.sentences import say
-from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join, unique
+from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join, table, unique
 from musadata.tracing.roofline import BYTES, H100, SECONDS, Device, bytes_text, in_units, tensor_bytes, time_text
 
 _MOST_WAYS = 3
@@ -114,7 +114,7 @@ def _table(ways: Sequence[Cost], compared: Mapping[int, str]) -> str:
     what the others have against the best one, by their identity."""
     limits = list(dict.fromkeys(name for cost in ways for name in cost.limits))
     heading = ["schedule", "blocks × threads", "at once", *limits, "against the best"]
-    rows = [heading, ["---"] * len(heading)]
+    rows: list[list[str]] = []
     for cost in ways:
         waves = math.ceil(cost.blocks / cost.at_once)
         times = {name: time_text(seconds) for name, seconds in cost.limits.items()}
@@ -122,7 +122,7 @@ def _table(ways: Sequence[Cost], compared: Mapping[int, str]) -> str:
         label = f"{name_of(cost.emitted)}{' (taken)' if cost is ways[0] else ''}"
         launch = [f"{cost.blocks} × {cost.threads}", f"{cost.at_once}, {waves} wave{'s' * (waves > 1)}"]
         rows.append([label, *launch, *(times.get(name, "") for name in limits), compared.get(id(cost), "")])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return table(heading, rows)
 
 
 def name_of(emitted: EmittedKernel) -> str:

@@ -1,7 +1,7 @@
 """A task's traces, calls and planned kernels, from which the six steps are written, and phrases that state facts."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -10,7 +10,7 @@ from math import prod
 from musadata.compiler.emission.candidate import Candidate
 from musadata.records import Task, TensorFact, Trace
 from musadata.teacher.reasoning.kernel_facts import KernelFacts, facts_of
-from musadata.teacher.reasoning.kernel_plan import Call, Stage, count, plan_stages, read_calls
+from musadata.teacher.reasoning.kernel_plan import Call, Stage, count, read_calls
 from musadata.teacher.reasoning.planned_kernels import stages_of_kernels
 from musadata.teacher.reasoning.sentences import say
 
@@ -59,7 +59,7 @@ class TaskAnalysis:
         return list(found.values())[:MOST_STAGES]
 
     def _plan(self, calls: list[Call]) -> list[Stage]:
-        return stages_of_kernels(calls, self.candidate) if self.candidate else plan_stages(calls)
+        return stages_of_kernels(calls, self.candidate) if self.candidate else [Stage(tuple(calls), None)]
 
     @cached_property
     def distinct(self) -> list[tuple[Stage, Stage | None]]:
@@ -137,12 +137,9 @@ def unique(parts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(parts))
 
 
-def titled(texts: Mapping[str, str]) -> list[str]:
-    """Paragraphs about kernels, by their names; kernels of which the same is said share one."""
-    names: dict[str, list[str]] = {}
-    for name, text in texts.items():
-        names.setdefault(text, []).append(f"`{name}`")
-    return [f"**{join(found)}.** {text}" for text, found in names.items()]
+def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = (heading, ["---"] * len(heading), *rows)
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
 
 
 def row_of(call: Call) -> tuple[int, int, int]:

@@ -4,8 +4,6 @@ import dataclasses
 import re
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from musadata.config import TeacherConfig
 from musadata.records import InputSpec, Trace
@@ -13,7 +11,6 @@ from musadata.rows import restore
 from musadata.teacher.compiler_teacher import CompilerTeacher
 from musadata.teacher.protocol import CannotAnswer, Request, RequestKind
 from musadata.teacher.reasoning import write_reasoning
-from musadata.teacher.reasoning.emitted_bounds import bound_points
 from musadata.tracing.execution import trace_reference
 from tests.tracing.examples import _TEMPLATE, task_of
 
@@ -28,23 +25,6 @@ def task_and_traces(forward, setup, *shapes):
 
 def steps_of(forward, setup, *shapes):
     return {step.step: step.text for step in write_reasoning(*task_and_traces(forward, setup, *shapes))}
-
-
-@pytest.mark.parametrize(("stride", "padding", "dilation"), [(2, 0, 1), (3, 1, 2), (2, 1, 3), (1, 1, 1)])
-def test_the_taps_of_a_transposed_convolution_are_those_that_land_on_the_output(stride, padding, dilation):
-    setup = f"self.c = nn.ConvTranspose1d(2, 3, 5, stride={stride}, padding={padding}, dilation={dilation})"
-    text = steps_of("return self.c(x)", setup, (2, 2, 9), (2, 2, 7))["boundary handling"]
-    assert f"input place (o + {padding} − t × {dilation}) / {stride}:" in text
-    assert "at least 0 and below 9, 7 in set 2" in text
-    assert ("whole" in text) == (stride > 1)
-    for number, phase in re.findall(r"(\d) for (\d)(?=[, ])", text):
-        landing = [
-            t
-            for t in range(5)
-            for p in range(-50, 50)
-            if p * stride + t * dilation - padding == int(phase) + 30 * stride
-        ]
-        assert int(number) == len(landing)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +72,7 @@ def test_a_guard_that_cannot_fail_is_not_told():
             setup = f"self.c = nn.Conv1d(4, 6, 3, padding={padding})"
             task, traces = task_and_traces("return self.c(x)", setup, (2, 4, 19), (3, 4, 17))
             text = teacher.answer(Request(RequestKind.REASON, task, traces, ())).text
-            assert ("is not loaded" in text) == (padding > 0)
+            assert ("else `0.0f`" in text) == (padding > 0)
 
 
 def test_a_padding_that_goes_round_is_a_copy_with_its_place_and_its_trap():
@@ -162,13 +142,3 @@ def test_the_rounding_of_a_sum_in_pieces_is_that_of_its_threads():
         text = teacher.answer(Request(RequestKind.REASON, task, traces, ())).text
     found = re.search(r"a block of (\d+) adds at most (\d+) / \1 = (\d+) values, and (\d+) rounds", text)
     assert found and 2 ** int(found[4]) == int(found[1]) and int(found[3]) * int(found[1]) == int(found[2])
-
-
-@given(st.integers(2, 5000), st.integers(2, 5000), st.sampled_from([32, 128, 256]))
-@example(256, 512, 256)
-def test_what_blocks_leave_is_told_of_both_sizes(total, other, block):
-    text = bound_points(total, other, block)
-    if total % block == other % block == 0:
-        assert text == ""
-        return
-    assert all(f"{points} % {block} = {points % block}" in text for points in {total, other}) and "`i < total`" in text

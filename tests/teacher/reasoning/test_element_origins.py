@@ -8,8 +8,7 @@ import torch
 
 from musadata.records import InputSpec, Trace
 from musadata.rows import restore
-from musadata.teacher.reasoning.coordinates import axis_names
-from musadata.teacher.reasoning.element_origins import element_of, origin_of
+from musadata.teacher.reasoning.element_origins import axis_names, element_of, origin_of
 from musadata.teacher.reasoning.kernel_plan import read_calls
 from musadata.tracing.execution import trace_reference
 
