@@ -46,14 +46,6 @@ class Function:
     marks: frozenset[str]
 
 
-@dataclass(frozen=True)
-class DeviceCode:
-    """What a candidate runs on the device, and the rest of its CUDA C++, both without comments and strings."""
-
-    functions: tuple[Function, ...]
-    host: str
-
-
 def cuda_sources(source: str) -> list[str]:
     """The pieces of CUDA C++ in a candidate, in order; the source itself where it is not Python."""
     found = _triple_quoted(source)
@@ -82,8 +74,8 @@ def _triple_quoted(source: str) -> list[str] | None:
     return [text for text in parts[1::2] if "__global__" in text]
 
 
-def read_device_code(code: str) -> DeviceCode:
-    """The functions of CUDA C++ that run on the device, in their order, and the text around them."""
+def read_device_code(code: str) -> list[Function]:
+    """The functions of CUDA C++ that run on the device, in their order."""
     code = _NOISE.sub(" ", code)
     constants = set(_CONSTANT.findall(code))
     if "#" in code:
@@ -92,18 +84,16 @@ def read_device_code(code: str) -> DeviceCode:
     types = {name for word, pattern in _NAMED_TYPES.items() if word in code for name in pattern.findall(code)}
     fixed, named = frozenset(constants), frozenset(types)
     parts: list[tuple[str, str, str]] = []  # template, header, body
-    host, end = [], 0
+    end = 0
     for start in _device_functions(code):
         opening = code.find("{", start)
         if start < end or opening < 0 or code.find(";", start, opening) >= 0:
             continue  # inside of another function, or a declaration
         close = _closing(code, opening)
         before = code[end:start]
-        host.append(before)
         template = before[before.rfind(";") + 1 :] if "template" in before else ""
         parts.append((template, code[start:opening], code[opening + 1 : close]))
         end = close + 1
-    host.append(code[end:])
     launches = any("<<<" in body for _, _, body in parts)
     functions = []
     for template, header, body in parts:
@@ -111,7 +101,7 @@ def read_device_code(code: str) -> DeviceCode:
         is_kernel = "__global__" in header
         kept = name if launches or not is_kernel else ""  # no device code names a kernel that it does not launch
         functions.append(_read_function(template, kept, parameters, body, is_kernel, fixed, named))
-    return DeviceCode(tuple(functions), "".join(host))
+    return functions
 
 
 def _device_functions(code: str) -> list[int]:

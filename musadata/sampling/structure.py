@@ -5,7 +5,6 @@ statements of their device code.
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -14,11 +13,6 @@ from musadata.sampling.statements import TECHNIQUES, Tokens
 from musadata.sampling.value_flow import Flow, follow_values
 
 _BY_TOKEN, _SOFT = frozenset(TECHNIQUES["tokens"]), frozenset(TECHNIQUES["others"])
-_LAUNCH = re.compile(r"<<<\s*([^;]*?)>>>", re.S)
-_GRID = re.compile(r"dim3\s+(\w+)\s*\(([\s\d,]+)\)")
-_SIZE = re.compile(r"int\s+(\w+)\s*=\s*(\d+)\s*;")
-_SIZES = re.compile(r"(?:dim3\s*\()?[\s\d,]*\)?")
-_NUMBERS = re.compile(r"(?<!dim)\d+")
 SAME_STATEMENTS = 0.85  # from this similarity of statements on, kernels of the same features are the same
 _SHINGLE = 4  # tokens; long enough that common idioms do not dominate
 
@@ -30,13 +24,11 @@ class Structure:
     Attributes:
         kernels: how many it has.
         techniques: memory features and launch geometry that it uses.
-        sizes: "block=16x16" and "buffers=2", where they are known.
         shingles: runs of tokens in the statements of its device code.
     """
 
     kernels: int
     techniques: frozenset[str]
-    sizes: frozenset[str]
     shingles: frozenset[int]
 
     @property
@@ -46,13 +38,13 @@ class Structure:
 
     @property
     def label(self) -> str:
-        """All features in one line: "kernels=2 barrier block=256 shared-memory"."""
-        return " ".join([f"kernels={self.kernels}", *sorted(self.techniques | self.sizes)])
+        """All features in one line: "kernels=2 barrier shared-memory"."""
+        return " ".join([f"kernels={self.kernels}", *sorted(self.techniques)])
 
     @cached_property
     def features(self) -> frozenset[str]:
         """All that launch, memory and fusion show."""
-        return self.techniques | self.sizes | {f"kernels={self.kernels}"}
+        return self.techniques | {f"kernels={self.kernels}"}
 
     @cached_property
     def decisive(self) -> frozenset[str]:
@@ -64,15 +56,12 @@ class Structure:
 def describe_structure(source: str) -> Structure:
     """The structure of a candidate's source: Python with its CUDA C++ in string constants, or bare CUDA C++."""
     sources = cuda_sources(source)
-    codes = [read_device_code(code) for code in sources]
-    functions = [function for code in codes for function in code.functions]
+    functions = [function for code in sources for function in read_device_code(code)]
     names = frozenset(function.name for function in functions if function.name)
     flows = [follow_values(function, names & function.tokens) for function in functions]
-    host = "".join(code.host for code in codes)
     return Structure(
         kernels=sum(function.is_kernel for function in functions),
         techniques=frozenset(_techniques(functions, flows, "\n".join(sources))),
-        sizes=frozenset({f"buffers={_count_buffers(source)}", *_blocks(host)}),
         shingles=_shingles(functions, flows),
     )
 
@@ -100,10 +89,6 @@ def _is_padded(declaration: Tokens) -> bool:
     return "+" in last or (len(last) == 1 and last[0].isdigit() and int(last[0]) % 2 == 1)
 
 
-def _count_buffers(source: str) -> int:
-    return sum(map(source.count, TECHNIQUES["allocations"]))
-
-
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 
 
@@ -119,29 +104,6 @@ def _shingles(functions: list[Function], flows: list[Flow]) -> frozenset[int]:
     tokens = [token for line in sorted(lines) for token in (*lines[line], ";")][:-1]
     runs = zip(*(tokens[start:] for start in range(_SHINGLE)), strict=False)
     return frozenset(map(hash, runs)) or frozenset(map(hash, tokens))
-
-
-def _blocks(host: str) -> Iterator[str]:
-    """Threads per block where the launch says them in numbers, directly or by a name: "block=16x16"."""
-    launches = [_second(launch).strip() for launch in _LAUNCH.findall(host)] if "<<<" in host else []
-    named = [*_SIZE.findall(host), *_GRID.findall(host)] if launches else []
-    for block in launches:
-        for size in (found for name, found in [*named, (block, block)] if name == block):
-            if _SIZES.fullmatch(size) and (numbers := _NUMBERS.findall(size)):
-                yield "block=" + "x".join(numbers)
-
-
-def _second(arguments: str) -> str:
-    """The second argument of a launch."""
-    depth, start, count = 0, 0, 0
-    for at, sign in enumerate(arguments):
-        depth += (sign == "(") - (sign == ")")
-        if sign == "," and not depth:
-            count += 1
-            if count == 2:
-                return arguments[start:at]
-            start = at + 1
-    return arguments[start:] if count else ""
 
 
 def similarity(one: Structure, other: Structure) -> float:

@@ -1,6 +1,6 @@
 """Step 1 for kernels that are known: what each does of which operators, what it reads and stores, and for whom."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from math import prod
 
 from musadata.compiler.emission.candidate import Candidate
@@ -8,7 +8,7 @@ from musadata.compiler.ir.scalar import Buffer, Choose
 from musadata.compiler.lowering.fusion import PARTS_AXIS, Reduce, Scan
 from musadata.teacher.reasoning.explanation import WORDS
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
-from musadata.teacher.reasoning.kernel_plan import CallKind, count
+from musadata.teacher.reasoning.kernel_plan import CallKind
 from musadata.teacher.reasoning.planned_kernels import Share, shares_of
 from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join, named, product_text, unique
 
@@ -19,11 +19,10 @@ _IDLE = (CallKind.VIEW, CallKind.FILL)
 def describe_kernels(analysis: TaskAnalysis, candidate: Candidate) -> list[list[str]]:
     """For each kernel what it does of the operators, reads and makes, and why what it makes is stored."""
     calls = analysis.calls
-    counts = _known_counts(analysis)
     rows = []
     for number, kernel in enumerate(analysis.facts):
         shares = shares_of(kernel.kernel, calls, candidate)
-        reads, makes = _transfer(kernel, counts)
+        reads, makes = _transfer(kernel)
         held = [f"in registers: {_few(made)}"] if (made := _held(kernel, shares)) else []
         roles = _roles(shares) or ("a copy" if kernel.copies else "")
         rows.append([roles, reads, "; ".join([makes, *held]), _readers(kernel, analysis.facts[number + 1 :])])
@@ -43,13 +42,13 @@ def _roles(shares: Sequence[Share]) -> str:
     return ", ".join(unique([*parts, *([f"finishes {_few(rest)}"] if rest else [])]))
 
 
-def _transfer(facts: KernelFacts, counts: Set[int]) -> tuple[str, str]:
+def _transfer(facts: KernelFacts) -> tuple[str, str]:
     """What it reads, and what it stores with the reductions on the way."""
-    reads = [_tensor(buffer, facts, counts) for buffer in facts.kernel.inputs if buffer not in facts.kernel.outputs]
+    reads = [_tensor(buffer, facts) for buffer in facts.kernel.inputs if buffer not in facts.kernel.outputs]
     reduced = [stage for stage in facts.kernel.stages if isinstance(stage, (Reduce, Scan))]
     stored = {stage.buffer: f", {_reduction(stage, facts)}" for stage in reduced if stage.buffer is not None}
     inner = unique([_reduction(stage, facts) for stage in reduced if stage.buffer is None])
-    results = [f"{_written(buffer, facts, counts)}{stored.get(buffer, '')}" for buffer in facts.kernel.outputs]
+    results = [f"{_written(buffer, facts)}{stored.get(buffer, '')}" for buffer in facts.kernel.outputs]
     through = f", with {join(inner)}" if inner else ""
     return _few(reads) if reads else "nothing", f"{join(results)}{through}"
 
@@ -74,23 +73,14 @@ def _reduction(stage: Reduce | Scan, facts: KernelFacts) -> str:
     return f"{word} along {join(along)}" if along else word
 
 
-def _written(buffer: Buffer, facts: KernelFacts, counts: Set[int]) -> str:
-    text, fact = _tensor(buffer, facts, counts), facts.known.get(buffer)
+def _written(buffer: Buffer, facts: KernelFacts) -> str:
+    text, fact = _tensor(buffer, facts), facts.known.get(buffer)
     return text if fact is None or fact.name.replace(".", "_") == buffer.name else f"{text}, stored as `{buffer.name}`"
 
 
-def _tensor(buffer: Buffer, facts: KernelFacts, counts: Set[int]) -> str:
-    """A buffer by the trace's name and shape; one that the trace does not know by its own, with its elements."""
-    if buffer in facts.known:
-        return named(facts.known[buffer])
-    sizes = [size for size in facts.shape(buffer) if size != 1]
-    return f"`{buffer.name}` ({product_text(sizes)} elements)" if prod(sizes) in counts else f"`{buffer.name}`"
-
-
-def _known_counts(analysis: TaskAnalysis) -> Set[int]:
-    """Numbers of elements that the trace knows: of tensors, and of what is left where an axis goes away."""
-    facts = analysis.trace.tensors
-    return {count(fact) // size for fact in facts for size in (1, *fact.shape) if size} - {1}
+def _tensor(buffer: Buffer, facts: KernelFacts) -> str:
+    """A buffer by the trace's name and shape; one that the trace does not know by its own."""
+    return named(facts.known[buffer]) if buffer in facts.known else f"`{buffer.name}` {facts.shape(buffer)}"
 
 
 def _held(facts: KernelFacts, shares: Sequence[Share]) -> list[str]:
@@ -102,48 +92,34 @@ def _held(facts: KernelFacts, shares: Sequence[Share]) -> list[str]:
 
 def _readers(facts: KernelFacts, later: Sequence[KernelFacts]) -> str:
     """Which kernels read what it stores, and why that is not computed in them."""
-    reasons: dict[tuple[str, str], list[str]] = {}
-    for reader in later:
-        for buffer in facts.kernel.outputs:
-            if buffer in reader.kernel.inputs:
-                key = reader.name, _reason(buffer, facts, reader)
-                reasons.setdefault(key, []).append(f"`{facts.name_of(buffer)}`")
-    texts = [
-        f"`{reader}` {why.format(names=join(names), them='they are' if len(names) > 1 else 'it is')}"
-        for (reader, why), names in reasons.items()
-    ]
-    if len(texts) > _MOST_READERS:
-        texts = [*texts[:_MOST_READERS], "so do others"]
-    return "; ".join(texts)
+    reasons = {
+        f"`{reader.name}` {_reason(buffer, facts, reader)}": None
+        for reader in later
+        for buffer in facts.kernel.outputs
+        if buffer in reader.kernel.inputs
+    }
+    return "; ".join([*reasons][:_MOST_READERS])
 
 
 def _reason(buffer: Buffer, facts: KernelFacts, reader: KernelFacts) -> str:
-    """What a kernel does with a buffer that another one fills; `{names}` stands for it."""
+    """What a kernel does with a buffer that another one fills."""
     reducing = [stage for stage in reader.kernel.reductions if any(load.buffer is buffer for load in stage.value.loads)]
     if any(tuple(axis.name for axis in stage.axes) == PARTS_AXIS for stage in reducing):
-        return "can join {names} only when every block has stored its own"
+        return "joins what all blocks have stored"
     times = reader.times_read(buffer)
-    if times >= 1.5 and any(
-        isinstance(node, Choose) for stage in reader.kernel.stages for node in stage.value.walk()
-    ):  # how often depends on how many of the places are inside
-        return "would need elements of {names} for several of its results, so {them} stored once"
-    if times >= 1.5:
-        often = f"{times:.0f} times" if times == round(times) else f"about {times:.3g} times"
-        return f"would need each element of {{names}} {often}, so {{them}} stored once"
+    if times >= 1.5:  # how often depends on how many of the places are inside, where there is a condition
+        guarded = any(isinstance(node, Choose) for stage in reader.kernel.stages for node in stage.value.walk())
+        return "needs elements for several results" if guarded else f"needs each element {times:.3g} times"
     if reducing and reader.pieces is not None:
-        return "goes through all of {names}, which other blocks make"
+        return "goes through all of it"
     if reducing:
-        terms = product_text(
-            [extent for extent in reader.extents(reducing[0].axes, reader.sizes) if extent != 1] or [1]
-        )
-        return f"combines {terms} of {{names}} for each of its results, and reads them from memory"
+        extents = reader.extents(reducing[0].axes, reader.sizes)
+        return f"combines {product_text([extent for extent in extents if extent != 1] or [1])} for each result"
     if times < 1:
-        part = round(times * prod(facts.shape(buffer)))
-        return f"takes {part} of the {prod(facts.shape(buffer))} elements of {{names}}, by threads of its own"
+        total = prod(facts.shape(buffer))
+        return f"takes {round(times * total)} of the {total} elements"
     between = [b for b in reader.kernel.inputs if b.role == "temporary" and b not in facts.kernel.outputs]
-    if between:
-        return f"takes {{names}} together with `{reader.name_of(between[0])}`, which another launch makes"
-    return "reads {names} at places of its own"
+    return f"takes it with `{reader.name_of(between[0])}`" if between else "reads it at places of its own"
 
 
 def _few(names: Sequence[str]) -> str:

@@ -15,8 +15,8 @@ from musadata.compiler.lowering.fusion import Kernel
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
 from musadata.teacher.reasoning.schedule_costs import Cost, cost_of
 from musadata.teacher.reasoning.sentences import say
-from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join, table, unique
-from musadata.tracing.roofline import BYTES, H100, SECONDS, Device, bytes_text, in_units, tensor_bytes, time_text
+from musadata.teacher.reasoning.task_analysis import TaskAnalysis, table
+from musadata.tracing.roofline import BYTES, H100, Device, bytes_text, in_units, tensor_bytes, time_text
 
 _MOST_WAYS = 3
 _EQUAL = 1.05  # times as long: no difference that such an estimate can tell
@@ -44,33 +44,23 @@ def write_choice(analysis: TaskAnalysis, *, defended: bool = False) -> str:
     if defended and (taken in slower or not slower):
         return ""
     share = taken.seconds / sum(cost.seconds for _, cost in costs)
-    opening = _opening(analysis, facts, taken, "" if share > 0.95 else f", {share:.0%} of all that is expected")
+    title = f"`{facts.name}` on an H100{f', {share:.0%} of the time' if share <= 0.95 else ''}"
     compared = {id(cost): _reason(cost, best) if cost in slower else "as long" for cost in ways if cost is not best}
+    text = _table(title, ways, compared)
+    analysis.state(text.splitlines()[0], _traffic(facts, taken))
     verdict = say("choice_other", best=name_of(best.emitted), times=_times(taken, best)) if taken in slower else ""
     words = " ".join(text[:1].upper() + text[1:] for text in (verdict, _change(facts, ways, best)) if text)
-    return "\n\n".join(filter(None, [opening, _table(ways, compared), words]))
+    return "\n\n".join(filter(None, [text, words]))
 
 
-def _opening(analysis: TaskAnalysis, facts: KernelFacts, cost: Cost, share: str) -> str:
-    """What a kernel has to move at least, and to compute, in the time of the device."""
-    kernel = facts.kernel
-    buffers = [buffer for buffer in (*kernel.inputs, *kernel.outputs) if buffer.role != "constant"]
+def _traffic(facts: KernelFacts, cost: Cost) -> list[str]:
+    """What is claimed where the bytes are told that a kernel has to move at least."""
+    buffers = [buffer for buffer in (*facts.kernel.inputs, *facts.kernel.outputs) if buffer.role != "constant"]
     known = {facts.known[buffer].name: facts.known[buffer] for buffer in buffers if buffer in facts.known}
-    moved, rate = time_text(cost.moved / H100.bytes_per_second), f"{H100.bytes_per_second / 1e12:g} TB/s"
-    flops = ""
-    if made := cost.flops:
-        unit = f"{H100.rate(cost.unit) / 1e12:g} TFLOP/s of its {cost.unit}"
-        flops = say(
-            "choice_flops", flops=in_units(made, "FLOP"), time=time_text(made / H100.rate(cost.unit)), rate=unit
-        )
-    told = {"kernel": facts.name, "share": share, "device": H100.name, "moved": bytes_text(cost.moved), "rate": rate}
-    text = say("choice_opening", time=moved, flops=flops, **told)
-    if sum(map(tensor_bytes, known.values())) != cost.moved:  # it reads a part, or the trace has no name for a buffer
-        return text
-    total = " + ".join(f'nbytes("{name}")' for name in known)
-    (size, unit), (time, clock) = bytes_text(cost.moved).split(), moved.split()
-    seconds = f"({total}) / {H100.bytes_per_second} / {SECONDS[clock]} == {time}"
-    return analysis.state(text, [f"({total}) / {BYTES.get(unit, 1)} == {size}", seconds])
+    if sum(map(tensor_bytes, known.values())) != cost.moved:
+        return []  # it reads a part, or the trace has no name for a buffer
+    size, unit = bytes_text(cost.moved).split()
+    return [f"({' + '.join(f'nbytes({chr(34)}{name}{chr(34)})' for name in known)}) / {BYTES.get(unit, 1)} == {size}"]
 
 
 def _ways(facts: KernelFacts, taken: Cost) -> list[Cost]:
@@ -109,11 +99,15 @@ def plain_forms(kernel: Kernel) -> list[Schedule]:
     return [Schedule(steps) for steps in forms]
 
 
-def _table(ways: Sequence[Cost], compared: Mapping[int, str]) -> str:
+def _table(title: str, ways: Sequence[Cost], compared: Mapping[int, str]) -> str:
     """Each schedule with the times of its limits; the one that bounds it is in bold. The first is taken. `compared` are
     what the others have against the best one, by their identity."""
     limits = list(dict.fromkeys(name for cost in ways for name in cost.limits))
-    heading = ["schedule", "blocks × threads", "at once", *limits, "against the best"]
+    given = {"memory": bytes_text(ways[0].moved)}
+    if ways[0].flops:
+        given["arithmetic"] = in_units(ways[0].flops, "FLOP")
+    named = [f"{name}, {given[name]}" if name in given else name for name in limits]
+    heading = [title, "blocks × threads", "at once", *named, "against the best"]
     rows: list[list[str]] = []
     for cost in ways:
         waves = math.ceil(cost.blocks / cost.at_once)
@@ -160,13 +154,11 @@ def _change(facts: KernelFacts, ways: Sequence[Cost], best: Cost) -> str:
     """The size, nearest to the declared ones, at which another of these schedules is expected to win by a tenth."""
     used = {atom for axis in _axes(facts) for atom in map(str, _names(axis))}
     names = [name for name in facts.sizes if name in used]
-    tried: list[str] = []
     for scale in _SCALES:
         for name in names:
             for size in (facts.sizes[name] // scale, facts.sizes[name] * scale):
                 if not 1 <= size <= 1 << 24:
                     continue
-                tried.append(name)
                 sizes = {**facts.sizes, name: size}
                 costs = [(way, cost_of(way.emitted, sizes, H100)) for way in ways]
                 known = [(way, cost) for way, cost in costs if cost is not None]
@@ -176,13 +168,7 @@ def _change(facts: KernelFacts, ways: Sequence[Cost], best: Cost) -> str:
                     told = {"size": name, "now": facts.sizes[name], "value": size, "winner": name_of(winner.emitted)}
                     times = {"time": time_text(cost.seconds), "usual": time_text(usual.seconds)}
                     return say("choice_changes", **told, **times, bound=usual.bound)
-    if not tried:
-        return ""
-    return say(
-        "choice_stays" if len(unique(tried)) > 1 else "choice_stays_alone",
-        sizes=join([f"`{name}`" for name in unique(tried)], "nor"),
-        scale=_SCALES[-1],
-    )
+    return ""
 
 
 def _axes(facts: KernelFacts) -> list[object]:
