@@ -76,7 +76,7 @@ def ask_questions(
         return [reject(task, "no questions in the reply", "")]
     facts = "\n\n".join(map(_describe_trace, annotation.told))
     facts += f"\n\n```cuda\n{cuda}\n```" if cuda else ""
-    answer = answer if answer.teacher else _named(answer, teacher)
+    answer = answer if answer.teacher else dataclasses.replace(answer, teacher=teacher)
     about = program.candidate_id if program and cuda else ""
     known = Facts(annotation.told, cuda)
     return [_checked(task, about, facts, item, answer, known) for item in items[:count]]
@@ -130,10 +130,6 @@ def _row(
         claim=claim,
         **answer.provenance(),
     )
-
-
-def _named(answer: Answer, teacher: str) -> Answer:
-    return dataclasses.replace(answer, teacher=teacher)
 
 
 @cache

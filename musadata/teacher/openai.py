@@ -11,7 +11,6 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,6 @@ from musadata.teacher.chat import (
     server_key,
 )
 from musadata.teacher.loop import start_loop
-from musadata.teacher.overdue import Overdue
 from musadata.teacher.protocol import Answer, Done, Keep, Request, RequestFailed, RequestKind
 from musadata.teacher.request_gate import RequestGate
 
@@ -150,7 +148,6 @@ class OpenAITeacher:
         self._server = config.base_url.rstrip("/")
         self._url = self._server + "/chat/completions"
         self._address = URL(self._url)  # parsed once
-        self._overdue = Overdue(config.timeout_seconds)
         self._absence = Absence(self._requests.wait_seconds, self._url)
         self._keeping = _Keeping()
         self._lock = threading.Lock()
@@ -282,7 +279,6 @@ class OpenAITeacher:
         self._end_arrived(self._closed())
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._gate.close()
-        self._overdue.close()
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -372,14 +368,10 @@ class OpenAITeacher:
         if self._gate.stopped:
             raise self._gate.stopped
 
-    def _post(self, data: bytes, left_s: float) -> Awaitable[tuple[int, Any, Any]]:
-        sent = self._send(data)
-        is_last = left_s < self._config.timeout_seconds  # try before a deadline
-        return asyncio.wait_for(sent, left_s) if is_last else sent
-
-    async def _send(self, data: bytes) -> tuple[int, Any, Any]:
+    async def _post(self, data: bytes, left_s: float) -> tuple[int, Any, Any]:
+        """The reply within the configured time, and before a deadline."""
         payload = aiohttp.BytesPayload(data)  # which aiohttp would look up by the type of the data
-        with self._overdue.block():
+        async with asyncio.timeout(min(left_s, self._config.timeout_seconds)):
             async with self._open_session().post(self._address, data=payload) as response:
                 return response.status, response.headers, await _read(response)
 

@@ -232,9 +232,3 @@ def _needed(calls: Sequence[Call]) -> list[Call]:
             names.update(fact.name for fact in call.operands)
             kept.append(call)
     return kept[::-1]
-
-
-def words(number: int) -> str:
-    """A small count as a word, so that it is not taken for a size."""
-    names = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
-    return names[number] if number < len(names) else "many"

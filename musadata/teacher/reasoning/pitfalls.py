@@ -109,7 +109,7 @@ def _softmax(call: Call) -> list[str]:
 
 def _overflow(call: Call, name: str) -> list[str]:
     """What exponentials in float do to a row without its maximum; nothing of doubles."""
-    return [] if call.source.dtype == "float64" else [say(name, seed=call.source)]
+    return [] if call.source.dtype == "float64" else [say(name)]
 
 
 def _normalization(call: Call) -> list[str]:
@@ -133,8 +133,8 @@ def _matmul(call: Call) -> list[str]:
 
 def _convolution(call: Call) -> list[str]:
     if call.is_transposed:
-        return [say("transposed_taps"), say("transposed_filter", weight=call.operands[1])]
-    stride, window = call.integers("stride"), call.weight.shape[2:]
+        return [say("transposed_filter", weight=call.operands[1])]
+    window = call.weight.shape[2:]
     found = []
     if all(size == 1 for size in window) and (step := prod(call.source.shape[2:])) > 1:
         found.append(say("taps_of_one", step=step, source=call.source))
@@ -143,10 +143,6 @@ def _convolution(call: Call) -> list[str]:
         pads = call.integers("padding")
         edge = say("outside_taps", pad=pads[0]) if any(pads) else ""
         found.append(say("correlation", weight=call.weight, filters=filters, edge=edge))
-    if (call.integers("groups") or (1,))[0] > 1:
-        found.append(say("groups"))
-    if len(set(stride)) == 1 and stride[0] > 1:
-        found.append(say("stride_and_dilation", stride=stride[0]))
     return found
 
 
@@ -166,7 +162,7 @@ def _pooling(call: Call) -> list[str]:
 
 def _scan(call: Call) -> list[str]:
     _, length, _ = row_of(call)
-    return [*([say("scan_carry", length=length)] if length > 256 else []), say("exclusive_scan", length=length)]
+    return [say("scan_carry", length=length)] if length > 256 else []
 
 
 def _lookup(call: Call) -> list[str]:
@@ -239,11 +235,9 @@ def _of_task(analysis: TaskAnalysis) -> list[str]:
     out = analysis.outputs[0]
     rows = [facts.shape(facts.writes[0].buffer)[-1:] for facts in analysis.told if facts.way.fours]
     row = next((size for (size,) in filter(None, rows) if size > 1 and size % 4), 0)
-    packets = {call.packet for call in analysis.calls}
     wrapped = [found for facts in analysis.told for one in facts.reads if (found := _wrapped(one.element))]
     return [
         *(say("wrapped_place", place=place, size=size, before=before) for place, size, before in wrapped),
-        say("pieces_in_order") if {"new_empty", "copy"} <= packets else "",
         say("float4_rows", row=row) if row else "",
         say("output_type", dtype=out.dtype) if out.dtype != "float32" else "",
     ]

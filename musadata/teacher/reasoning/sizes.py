@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from musadata.records import TensorFact
-from musadata.teacher.reasoning.kernel_plan import Call, CallKind, by_kind, count, words
+from musadata.teacher.reasoning.kernel_plan import Call, CallKind, by_kind, count
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import (
     TaskAnalysis,
@@ -28,9 +27,7 @@ def write_sizes(analysis: TaskAnalysis) -> str:
     calls = [call for stage, _ in analysis.distinct for call in stage.calls] or analysis.calls
     told = [call for call in calls if call.kind not in _IDLE or call.output.role == "output"] or calls
     lines = _derived(analysis, [call for call in told if not _keeps_shape(call)])
-    if len(lines) > _MOST_CALLS:
-        lines = [*lines[:_MOST_CALLS], "- The remaining shapes repeat these."]
-    return "\n".join([*lines, *([""] if lines else []), _totals(analysis)])
+    return "\n".join([*lines[:_MOST_CALLS], *([""] if lines else []), _totals(analysis)])
 
 
 def _derived(analysis: TaskAnalysis, calls: Sequence[Call]) -> list[str]:
@@ -183,17 +180,10 @@ def _totals(analysis: TaskAnalysis) -> str:
     """Bytes and FLOPs at the first size."""
     trace = analysis.trace
     moved = [fact for fact in trace.tensors if fact.role != "intermediate"]
-    parts, each = f"{trace.bytes} bytes in all", ""
+    parts = f"{trace.bytes} bytes in all"
     if 1 < len(moved) <= _MOST_MOVED:
         parts = f"{' + '.join(f'{tensor_bytes(fact)} (`{fact.name}`)' for fact in moved)} = {trace.bytes} bytes"
-        each = _element_size(moved)
     ratio = f"{trace.intensity:#.4g}"
     claims = [*claims_of_work(trace), f"intensity() == {ratio}"]
     claims += [f'nbytes("{fact.name}") == {tensor_bytes(fact)}' for fact in moved if len(moved) <= _MOST_MOVED]
-    return analysis.state(say("totals", parts=parts, each=each, flops=trace.flops, ratio=ratio), claims)
-
-
-def _element_size(facts: Sequence[TensorFact]) -> str:
-    """How many bytes each element has, where that is the same for all of them."""
-    sizes = {tensor_bytes(fact) // count(fact) for fact in facts if count(fact)}
-    return f", {words(sizes.pop())} for each element" if len(sizes) == 1 else ""
+    return analysis.state(say("totals", parts=parts, flops=trace.flops, ratio=ratio), claims)

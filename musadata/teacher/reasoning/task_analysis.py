@@ -12,7 +12,6 @@ from musadata.records import Task, TensorFact, Trace
 from musadata.teacher.reasoning.kernel_facts import KernelFacts, facts_of
 from musadata.teacher.reasoning.kernel_plan import Call, Stage, count, read_calls
 from musadata.teacher.reasoning.planned_kernels import stages_of_kernels
-from musadata.teacher.reasoning.sentences import say
 
 # Kernels that are written about one by one; a recurrent network repeats a few of them many times.
 MOST_STAGES = 5
@@ -88,10 +87,6 @@ class TaskAnalysis:
         if claim := " and ".join(islice(unique(claims), _MOST_CLAIMS)):
             self.claims[sentence.removeprefix("- ")] = claim
         return sentence
-
-    def say(self, name: str, **facts: object) -> str:
-        """A sentence, in one of several ways if there are any."""
-        return say(name, seed=f"{self.task.task_id} {name}", **facts)
 
 
 def _sort_of(stage: Stage) -> tuple[object, ...]:
