@@ -69,11 +69,6 @@ def with_mask(table: pa.Table, trained: str, sampled: str, delta: float) -> pa.T
     return table.append_column(MASK, pa.array(kept, pa.bool_()))
 
 
-def filter_rows(table: pa.Table, trained: str, sampled: str, delta: float) -> pa.Table:
-    """The rows that pass, in order; see `with_mask`."""
-    return table.filter(with_mask(table, trained, sampled, delta)[MASK])
-
-
 def _lists(table: pa.Table, name: str) -> Iterable[np.ndarray | None]:
     for row in table[name]:
         yield row.values.to_numpy(zero_copy_only=False) if row.is_valid else None

@@ -165,8 +165,8 @@ def _atomics(counters: Counters, code: KernelCode) -> list[Problem]:
 def _occupancy(counters: Counters, code: KernelCode) -> list[Problem]:
     warps, resident = _warps(counters), resident_blocks(counters)
     shared, blocks = counters.get(names.LIMIT_SHARED), counters.get(names.LIMIT_BLOCKS)
-    if not resident or resident * warps > names.SM_WARPS / 2:
-        return []
+    if counters.blocks == 1 or not resident or resident * warps > names.SM_WARPS / 2:
+        return []  # a single block may be all that there is to do
     kind = "occupancy_shared" if shared < blocks else "occupancy_blocks"
     values = {"resident": resident, "warps": warps, "most": names.SM_WARPS, "occupied": resident * warps}
     return [Problem(kind, (1 - resident * warps / names.SM_WARPS) * total_cost(counters) / 3, values)]

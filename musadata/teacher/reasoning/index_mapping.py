@@ -24,14 +24,13 @@ def _kernel(facts: KernelFacts) -> str:
     inner = [axis for stage in facts.kernel.stages for axis in stage.axes]
     axes = list({axis.name: axis for axis in (*facts.kernel.axes, *inner)}.values())
     loops = [f"`{axis.name}` < {extent}" for axis, extent in zip(axes, facts.extents(axes, facts.sizes), strict=True)]
-    place = [f"with {join(made)}"] if (made := facts.coordinates()) else []
-    head = ", ".join([f"**`{facts.name}`** {name_of(facts.way.emitted)}", facts.way.text, *loops, *place])
+    head = ", ".join([f"`{facts.name}`", name_of(facts.way.emitted), facts.way.text, *facts.coordinates()])
     reads = [access for access in facts.reads if access.buffer not in facts.kernel.outputs]
     rows = [
         *(_row("reads", access, axes, facts) for access in reads[:_MOST_ACCESSES]),
         *(_row("writes", access, axes, facts) for access in facts.writes[:_MOST_ACCESSES]),
     ]
-    return f"{head}\n\n{table(['elements apart along', *(f'`{axis.name}`' for axis in axes)], rows)}"
+    return table([f"{head}; elements apart along", *loops], rows)
 
 
 def _row(does: str, access: Access, axes: Sequence[Variable], facts: KernelFacts) -> list[str]:

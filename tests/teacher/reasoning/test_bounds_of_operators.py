@@ -116,7 +116,7 @@ def test_kernels_that_share_code_are_told_without_its_names():
         steps = {step.step: step.text for step in write_reasoning(task, traces, candidate)}
         for emitted in candidate.kernels:
             if emitted.host.stream == "stream()":
-                told = steps["index mapping"].partition(f"**`{emitted.kernel.name}`")[2].partition("\n\n**")[0]
+                told = steps["index mapping"].partition(f"| `{emitted.kernel.name}`, ")[2].partition("\n\n")[0]
                 assert "blockIdx" not in told and "<<<" not in told
 
 
@@ -140,5 +140,6 @@ def test_the_rounding_of_a_sum_in_pieces_is_that_of_its_threads():
     task = dataclasses.replace(task, measure=(dataclasses.replace(task.inputs[0], shape=(16384, 4096)),))
     with CompilerTeacher(TeacherConfig(samples=1, faults=0), seed=7) as teacher:
         text = teacher.answer(Request(RequestKind.REASON, task, traces, ())).text
-    found = re.search(r"a block of (\d+) adds at most (\d+) / \1 = (\d+) values, and (\d+) rounds", text)
-    assert found and 2 ** int(found[4]) == int(found[1]) and int(found[3]) * int(found[1]) == int(found[2])
+    found = re.search(r"In float, (\d+) / (\d+) \+ (\d+) = (\d+) additions a value", text)
+    assert found and 2 ** int(found[3]) == int(found[2])
+    assert int(found[1]) // int(found[2]) + int(found[3]) == int(found[4])

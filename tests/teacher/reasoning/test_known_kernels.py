@@ -108,7 +108,7 @@ def test_an_operator_that_the_graph_takes_apart_belongs_to_the_kernel_of_its_par
 
 def test_loads_are_said_to_be_side_by_side_only_where_they_are(told):
     text = told("matmul")[0]["index mapping"]
-    assert "| elements apart along | `row` | `col` | `k` |" in text
+    assert "; elements apart along | `row` < 33 | `col` < 70 | `k` < 20 |" in text
     assert "| reads `a[row, k]` | 20 | 0 | 1 |" in text and "| reads `b[k, col]` | 0 | 1 | 70 |" in text
     text = told("cross_entropy")[0]["index mapping"]
     assert "| reads `a[row, b[row]]` | varies | 0 |" in text  # which column it is says memory, by the row
@@ -176,7 +176,9 @@ def test_each_sample_is_asked_with_the_analysis_of_its_own_kernels():
     for attempt in attempts:
         mapping = {step.step: step.text for step in attempt.request.reasoning}["index mapping"]
         assert mapping in attempt.request.messages[-1].content
-        assert ("shuffle" in mapping.partition("**`")[2]) == ("__shfl" in attempt.answer.text)
+        assert ("shuffle" in mapping.rpartition("; elements apart")[0].rpartition("\n\n")[2]) == (
+            "__shfl" in attempt.answer.text
+        )
 
 
 def test_short_sums_are_not_said_to_lose_anything(told):
