@@ -13,7 +13,6 @@ from musadata.teacher.reasoning.kernel_plan import count, read_calls
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import TaskAnalysis, table
 
-_Piece = tuple[str, Sequence[Variable], int]
 _MOST_GUARDS = 3
 _EVEN = "Nothing to guard at these sizes."
 
@@ -51,7 +50,7 @@ def _less(team: int, shares: int) -> str:
     return f"{team} − {shares} = {team - shares}" if shares < team else "0"
 
 
-def _dealt(facts: KernelFacts) -> list[_Piece]:
+def _dealt(facts: KernelFacts) -> list[tuple[str, Sequence[Variable], int]]:
     """Which axes are cut into pieces of which size."""
     way, kernel = facts.way, facts.kernel
     if facts.is_partial or (way.team == way.block > 1 and not way.schedule.tile):
@@ -66,13 +65,8 @@ def _dealt(facts: KernelFacts) -> list[_Piece]:
         return [(name, some, side) for (name, some), side in cut if not any(axis.extent.variables for axis in some)]
     if not kernel.axes:
         return []
-    rows = way.schedule.find(Bind, "rows")
-    if rows and way.schedule.find(Bind, "columns"):
-        sides: list[_Piece] = [
-            ("columns", kernel.axes[-1:], way.threads[0]),
-            ("rows", kernel.axes[:-1], way.threads[-1]),
-        ]
-        return sides if rows.to == "thread" else sides[:1]
+    if way.schedule.find(Bind, "rows") and way.schedule.find(Bind, "columns"):
+        return [("columns", kernel.axes[-1:], way.threads[0])]
     each = way.threads[0] if way.schedule.by_columns else way.block // way.team
     return [("points", kernel.axes, 4 * each if way.fours else each)]
 
