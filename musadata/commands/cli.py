@@ -66,13 +66,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
+def _version() -> str:
+    try:
+        return importlib.metadata.version("musadata")
+    except importlib.metadata.PackageNotFoundError:  # run from a checkout that is not installed
+        return "(a checkout)"
+
+
 def _run(argv: list[str]) -> int:
     name = next((word for word in argv if not word.startswith("-")), "")
     parser = Parser(
         prog="musadata",
         description="Makes, inspects and judges training data for models that write GPU kernels.",
     )
-    parser.add_argument("--version", action="version", version=f"musadata {importlib.metadata.version('musadata')}")
+    parser.add_argument("--version", action="version", version=f"musadata {_version()}")
     parser.add_argument("-v", "--verbose", action="store_true", help="show where in the code an error came up")
     parser.add_argument(
         "--unsandboxed",
