@@ -26,7 +26,7 @@ from musadata.verifier.trusted.plan import Exercise, MeasureSet, derive_seed, pl
 from musadata.verifier.trusted.timing_driver import Driver
 from musadata.verifier.trusted.verifier_resources import Resources
 
-_NO_MEMORY = ("out of memory", "nvmlInit")  # PyTorch asks NVML what there is, which a sandbox lacks
+_NO_MEMORY = ("out of memory", "ALLOC_FAILED", "nvmlInit")  # PyTorch asks NVML what there is, which a sandbox lacks
 _PAUSE_SECONDS = (1.0, 4.0)  # before a second and a third try
 _MEMORY_TRIES = (
     (ErrorClass.RUNTIME, ErrorClass.INFRA),
@@ -93,12 +93,12 @@ def _execute_with_memory(opened: Resources, exercise: Exercise, program: Program
             _wait_for_memory(backend)
             alone = replace(exercise, alone=lambda: free.append(backend.free_share()))
             judgement = _execute(opened, alone, program)
-    if ErrorClass.RUNTIME not in judgement.classes():
+    if not judgement.classes() & {ErrorClass.RUNTIME, ErrorClass.INFRA}:
         return judgement
     if backend.is_lost():
         raise _outage(f"{backend.device} does not answer any more")
     if backend.seats and _finds_no_memory(judgement) and (free[-1] < _ALONE or backend.free_share() < _FULL):
-        raise _outage(f"other programs hold the memory of {backend.device} that this candidate lacks")
+        raise _outage(f"other programs hold the memory of {backend.device} that a candidate or its reference lacks")
     return judgement
 
 
