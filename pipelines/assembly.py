@@ -22,7 +22,6 @@ from musadata.sampling.request_cache import RequestCache
 from musadata.sampling.retry import RetryBuffer, find_failure
 from musadata.sampling.rollout import Ask, Attempt, CutShort, Judge, judge_program, run_rollout
 from musadata.sampling.sample_plan import SamplePlan
-from musadata.storage.commits import Commit, require_commit
 from musadata.storage.shards import Shard, read_shard
 from musadata.teacher.protocol import REQUEST_FAILED, CannotAnswer, RequestFailed
 from musadata.training_rows import RetryRow
@@ -42,6 +41,7 @@ class Assemble(ShardStep):
     """Writes what the conversations of a shard came to. The journal already holds every answer and verdict."""
 
     stage: ClassVar[str] = "stage3"
+    reads: ClassVar[tuple[str, ...]] = ("stage1", "stage2")
     writes: ClassVar[dict[str, type]] = {
         "candidates": Candidate,
         "trajectories": Trajectory,
@@ -62,9 +62,6 @@ class Assemble(ShardStep):
             *asking_settings(self.config),
             *([{"rounds": rounds}] if rounds else []),
         ]
-
-    def inputs(self, shard: Shard) -> list[Commit]:
-        return [require_commit(self.corpus, stage, shard) for stage in ("stage1", "stage2")]
 
     def process(self, shard: Shard, out: Writers) -> None:
         with journals.request_cache(self.config, self.corpus, self.stage) as cache:
@@ -155,12 +152,11 @@ def _keep(
 
 def _count_reasoning(task: Task, annotation: Annotation, out: Writers) -> None:
     """A reject where the six steps name what their prompt leaves out."""
-    out.funnel.came_in(REASONING)
+    found: Annotation | Reject = annotation
     if beyond := names_beyond(task, annotation):
         detail = f"{len(beyond)} tensors, {beyond[0]} the first"
-        out.reject(Reject(SCHEMA_VERSION, "sft", REASONING, "names what the prompt leaves out", detail, task.task_id))
-    else:
-        out.funnel.went_on(REASONING)
+        found = Reject(SCHEMA_VERSION, "sft", REASONING, "names what the prompt leaves out", detail, task.task_id)
+    out.take(REASONING, found)
 
 
 def _count(candidates: Sequence[Candidate], out: Writers) -> None:

@@ -16,37 +16,15 @@ from musadata.storage.shards import Shard, deal
 from pipelines import resources
 from pipelines.beam_runner import open_pipeline, runs_here
 from pipelines.stage import Stage
-from pipelines.steps import ShardStep, Undone, UnlessUndone
+from pipelines.steps import Undone, UnlessUndone
 
 OUTAGES = "outages"  # the metrics that count them, by cause
 
 
 @dataclass
-class DealShards(beam.PTransform):
-    """All shards, spread over the workers."""
-
-    count: int
-
-    def expand(self, start: beam.Pipeline) -> beam.PCollection[Shard]:
-        return start | beam.Create(deal(self.count)) | beam.Reshuffle()
-
-
-@dataclass
-class RunStep(beam.PTransform):
-    """Every shard through one step, `at_once` shards of a worker at a time. Commits come out, and what an outage has
-    kept from its end."""
-
-    step: ShardStep
-    at_once: int = 1
-
-    def expand(self, shards: beam.PCollection[Shard | Undone]) -> beam.PCollection[Commit | Undone]:
-        return shards | EachShard(self.step.run, self.at_once)
-
-
-@dataclass
 class EachShard(beam.PTransform):
-    """Every shard through some work; several at once where the work mostly waits for a server, so that what is asked
-    does not run dry at the end of each shard."""
+    """Every shard through some work, `at_once` shards of a worker at a time: several where the work mostly waits for a
+    server, so that what is asked does not run dry at the end of each shard."""
 
     work: Callable[[Shard], Any]
     at_once: int = 1
@@ -88,16 +66,6 @@ class _SeveralAtOnce(beam.DoFn):
             raise
 
 
-@dataclass
-class RunStage(beam.PTransform):
-    """Every shard through one stage; see `Stage.expand`."""
-
-    stage: Stage
-
-    def expand(self, shards: beam.PCollection[Shard | Undone]) -> beam.PCollection[Commit | Undone]:
-        return self.stage.expand(shards)
-
-
 def run_graph(stages: Sequence[Stage], arguments: Sequence[str]) -> None:
     """Run the stages as one pipeline; `arguments` are Beam's own.
 
@@ -118,11 +86,11 @@ def run_graph(stages: Sequence[Stage], arguments: Sequence[str]) -> None:
 
 
 def _connect(pipeline: beam.Pipeline, stages: Sequence[Stage]) -> None:
-    shards = pipeline | "Shards" >> DealShards(stages[0].config.shards)
+    shards = pipeline | "Shards" >> beam.Create(deal(stages[0].config.shards)) | beam.Reshuffle()
     for number, stage in enumerate(stages):
         if number and not runs_here(pipeline.options):  # else a shard stays with the worker that it first came to
             shards |= f"Spread for {stage.name}" >> beam.Reshuffle()
-        commits = shards | stage.name >> RunStage(stage)
+        commits = stage.expand(shards)
         shards = commits | f"Shards of {stage.name}" >> beam.Map(shard_of)
     shards | "Outages" >> beam.Map(_count_outage)
 

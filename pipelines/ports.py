@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 from musadata.corpus.views.translation import translate_kernel
 from musadata.records import Candidate, Kernel, Port, Reject, Task
 from musadata.sampling.ports import STEP, port_candidates
-from musadata.storage.commits import Commit, require_commit
 from musadata.storage.shards import Shard, read_shard
 from musadata.training_rows import SftRow
 from pipelines.steps import ShardStep, Writers, annotated_tasks, candidates_by_task
@@ -18,6 +17,7 @@ class PortKernels(ShardStep):
     """Ports every accepted candidate of a task that has no seeded fault. A port is no row of `sft`: it only renames."""
 
     stage: ClassVar[str] = "stage3.ports"
+    reads: ClassVar[tuple[str, ...]] = ("stage1", "stage2", "stage3")
     part: ClassVar[str] = "ports"
     writes: ClassVar[dict[str, type]] = {"ports": Port, "sft": SftRow, "rejects": Reject}
     funnel: ClassVar[tuple[str, ...]] = (STEP,)
@@ -27,9 +27,6 @@ class PortKernels(ShardStep):
 
     def settings(self, shard: Shard) -> Any:
         return [self.config.ports, self.config.limit]
-
-    def inputs(self, shard: Shard) -> list[Commit]:
-        return [require_commit(self.corpus, stage, shard) for stage in ("stage1", "stage2", "stage3")]
 
     def process(self, shard: Shard, out: Writers) -> None:
         candidates = candidates_by_task(self.corpus, shard)
@@ -42,9 +39,5 @@ class PortKernels(ShardStep):
 
     def _port(self, task: Task, candidates: list[Candidate], out: Writers) -> None:
         for port in port_candidates(task, candidates, self.config.ports.per_task):
-            out.funnel.came_in(STEP)
-            if isinstance(port, Reject):
-                out.reject(port)
-            else:
-                out.funnel.went_on(STEP)
-                out.keep("ports", port)
+            if taken := out.take(STEP, port):
+                out.keep("ports", taken)

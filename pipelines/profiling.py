@@ -1,14 +1,11 @@
 """A step of stage 3: profiles of accepted kernels, with a diagnosis of each."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 from musadata.corpus.views.supervised import make_sft
-from musadata.records import Reject
+from musadata.records import Reject, Task
 from musadata.sampling.profiling.profiles import FAMILY, STEP, Profile, is_profiled, profile_task
-from musadata.storage.commits import Commit, require_commit
 from musadata.storage.shards import Shard
 from musadata.teacher.compiler_teacher import CompilerTeacher
 from musadata.training_rows import SftRow
@@ -24,6 +21,7 @@ class ProfileKernels(ShardStep):
     workers: int = 1  # how many share a machine
 
     stage: ClassVar[str] = "stage3.profiling"
+    reads: ClassVar[tuple[str, ...]] = ("stage1", "stage2", "stage3")
     part: ClassVar[str] = "profiling"
     writes: ClassVar[dict[str, type]] = {"sft": SftRow, "rejects": Reject}
     funnel: ClassVar[tuple[str, ...]] = (STEP,)
@@ -34,29 +32,18 @@ class ProfileKernels(ShardStep):
     def settings(self, shard: Shard) -> Any:
         return [self.config.profiling, self.config.verifier, self.config.limit]
 
-    def inputs(self, shard: Shard) -> list[Commit]:
-        return [require_commit(self.corpus, stage, shard) for stage in ("stage1", "stage2", "stage3")]
-
     def process(self, shard: Shard, out: Writers) -> None:
         threads = limits.verdicts_at_once(self.config.verifier, self.workers)
-        for task, profile in concurrently(lambda work: work(), self._work(shard), threads):
-            out.funnel.came_in(STEP)
-            if isinstance(profile, Reject):
-                out.reject(profile)
-                continue
-            out.funnel.went_on(STEP)
-            teacher = CompilerTeacher.name
-            row = make_sft(task, FAMILY, profile.prompt, profile.text, teacher, profile.candidate, profile.evidence)
-            out.keep("sft", row)
-
-    def _work(self, shard: Shard) -> Iterator[Callable[[], Any]]:
-        """One for each task that is profiled."""
         config, candidates = self.config, candidates_by_task(self.corpus, shard)
         verifier = resources.verifier(config.verifier, config.teacher.kind)
 
-        def profile(task: Any) -> tuple[Any, Profile | Reject]:
+        def profile(task: Task) -> tuple[Task, Profile | Reject]:
             return task, profile_task(task, candidates[task.task_id], verifier.count_accesses, config.profiling)
 
-        for task, _ in annotated_tasks(config, self.corpus, shard):
-            if task.task_id in candidates and is_profiled(task, config.profiling):
-                yield partial(profile, task)
+        tasks = [task for task, _ in annotated_tasks(config, self.corpus, shard)]
+        profiled = [one for one in tasks if one.task_id in candidates and is_profiled(one, config.profiling)]
+        for task, result in concurrently(profile, profiled, threads):
+            if found := out.take(STEP, result):
+                teacher = CompilerTeacher.name
+                row = make_sft(task, FAMILY, found.prompt, found.text, teacher, found.candidate, found.evidence)
+                out.keep("sft", row)

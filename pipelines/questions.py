@@ -9,7 +9,6 @@ from musadata.corpus.views.knowledge import question_row
 from musadata.records import Question, Reject
 from musadata.sampling.questions import ask_questions, write_questions
 from musadata.sampling.request_cache import RequestCache
-from musadata.storage.commits import Commit, require_commit
 from musadata.storage.shards import Shard
 from musadata.teacher.compiler_teacher import CompilerTeacher
 from musadata.training_rows import SftRow
@@ -23,6 +22,7 @@ class WriteQuestions(ShardStep):
     """Computes questions and answers from the facts, or has the teacher write them and checks their figures."""
 
     stage: ClassVar[str] = "stage3.questions"
+    reads: ClassVar[tuple[str, ...]] = ("stage1", "stage2", "stage3")
     writes: ClassVar[dict[str, type]] = {"questions": Question, "sft": SftRow, "rejects": Reject}
     funnel: ClassVar[tuple[str, ...]] = ("question",)
     part: ClassVar[str] = "questions"
@@ -33,9 +33,6 @@ class WriteQuestions(ShardStep):
     def settings(self, shard: Shard) -> Any:
         return [self.config.questions, *asking_settings(self.config)]
 
-    def inputs(self, shard: Shard) -> list[Commit]:
-        return [require_commit(self.corpus, stage, shard) for stage in ("stage1", "stage2", "stage3")]
-
     def process(self, shard: Shard, out: Writers) -> None:
         threads = limits.requests_at_once(self.config)
         with journals.request_cache(self.config, self.corpus, "stage3") as cache:
@@ -43,16 +40,11 @@ class WriteQuestions(ShardStep):
             tasks = {task.task_id: task for task, _ in annotated_tasks(self.config, self.corpus, shard)}
             work, shared = self._work(shard, cache), limits.asking_threads(threads)
             for rows in concurrently(lambda ask: ask(), work, threads, shared):
-                for row in rows:
-                    out.funnel.came_in("question")
-                    if isinstance(row, Reject):
-                        out.reject(row)
-                    else:
-                        out.funnel.went_on("question")
-                        out.keep("questions", row)
-                        if row.answer not in shown:
-                            shown.add(row.answer)
-                            out.keep("sft", question_row(tasks[row.task_id], row))
+                for row in filter(None, (out.take("question", one) for one in rows)):
+                    out.keep("questions", row)
+                    if row.answer not in shown:
+                        shown.add(row.answer)
+                        out.keep("sft", question_row(tasks[row.task_id], row))
 
     def _work(self, shard: Shard, cache: RequestCache) -> Iterator[Callable[[], list[Any]]]:
         """One for each task."""

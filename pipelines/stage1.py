@@ -70,14 +70,9 @@ class Probe(ShardStep):
             return drafted, probe(draft, self.config.tasks, sandbox, self.config.seed) if draft else None
 
         for draft, probed in concurrently(examine, self._drafts(shard, sandbox), PROBES_AT_ONCE):
-            if isinstance(draft, Reject):
-                out.funnel.came_in(draft.step)
-                out.reject(draft)
-            elif isinstance(draft, KernelDraft):
+            if isinstance(draft, KernelDraft):
                 self._keep_kernel(draft, probed, out)
-            else:
-                out.funnel.came_in("draft")
-                out.funnel.went_on("draft")
+            elif out.take(draft.step if isinstance(draft, Reject) else "draft", draft):
                 _keep_task(probed, out)
 
     def _drafts(self, shard: Shard, sandbox: Caller) -> Iterator[Drafted]:
@@ -96,13 +91,8 @@ class Probe(ShardStep):
         return drafted if isinstance(drafted, Draft) else None
 
     def _keep_kernel(self, draft: KernelDraft, probed: Task | Reject | None, out: Writers) -> None:
-        out.funnel.came_in("pair")
-        illegal = check_licenses(draft.kernel, self.config.tasks.licenses)
-        if illegal is not None:
-            out.reject(illegal)
-            return
-        out.funnel.went_on("pair")
-        out.keep("_kernels", with_task(draft.kernel, _keep_task(probed, out)))
+        if kernel := out.take("pair", check_licenses(draft.kernel, self.config.tasks.licenses) or draft.kernel):
+            out.keep("_kernels", with_task(kernel, _keep_task(probed, out)))
 
 
 def _lost(listed: Listed, error: MusadataError) -> Iterator[Reject]:
@@ -112,15 +102,10 @@ def _lost(listed: Listed, error: MusadataError) -> Iterator[Reject]:
 
 
 def _keep_task(probed: Task | Reject | None, out: Writers) -> Task | None:
-    if probed is None:
-        return None
-    out.funnel.came_in("probe")
-    if isinstance(probed, Reject):
-        out.reject(probed)
-        return None
-    out.funnel.went_on("probe")
-    out.keep("_probed", probed)
-    return probed
+    task = out.take("probe", probed) if probed else None
+    if task:
+        out.keep("_probed", task)
+    return task
 
 
 def selection_digest(config: Config, probed: Sequence[Commit]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from musadata.records import Annotation, Reject, Task
 from musadata.sampling.request_cache import RequestCache
-from musadata.storage.commits import Commit, require_commit
+from musadata.storage.commits import Commit
 from musadata.storage.shards import Shard, read_shard
 from musadata.teacher.annotation import annotate
 from musadata.teacher.protocol import Conversation
@@ -35,6 +35,7 @@ class Annotate(ShardStep):
     workers: int = 1  # how many share a machine
 
     stage: ClassVar[str] = "stage2"
+    reads: ClassVar[tuple[str, ...]] = ("stage1",)
     writes: ClassVar[dict[str, type]] = {"annotations": Annotation, "rejects": Reject}
     funnel: ClassVar[tuple[str, ...]] = ("trace", "reason")
 
@@ -43,9 +44,6 @@ class Annotate(ShardStep):
 
     def settings(self, shard: Shard) -> Any:
         return [self.config.tracing, self.config.grounding, *asking_settings(self.config)]
-
-    def inputs(self, shard: Shard) -> list[Commit]:
-        return [require_commit(self.corpus, "stage1", shard)]
 
     def process(self, shard: Shard, out: Writers) -> None:
         with journals.request_cache(self.config, self.corpus, self.stage) as cache:
@@ -67,15 +65,11 @@ class Annotate(ShardStep):
 
         tasks = islice(read_shard(self.corpus, "tasks", shard, Task), task_limit(config, shard))
         for went_on, result in converse(trace, tasks, config, self.corpus, cache, executing):
-            out.funnel.came_in("trace")
             if went_on:
+                out.funnel.came_in("trace")
                 out.funnel.went_on("trace")
-                out.funnel.came_in("reason")
-            if isinstance(result, Reject):
-                out.reject(result)
-                continue
-            out.funnel.went_on("reason")
-            out.keep("annotations", result)
+            if annotation := out.take("reason" if went_on else "trace", result):
+                out.keep("annotations", annotation)
 
 
 class Stage2(Stage):
@@ -88,10 +82,10 @@ class Stage2(Stage):
 
     def expand(self, shards: "beam.PCollection[Shard | Undone]") -> "beam.PCollection[Commit | Undone]":
         from pipelines.beam_runner import workers_here
-        from pipelines.graph import RunStep
+        from pipelines.graph import EachShard
 
         step = Annotate(self.config, self.corpus, workers_here(shards.pipeline.options) or 1)
-        return shards | "Annotate" >> RunStep(step, limits.shards_at_once(self.config))
+        return shards | "Annotate" >> EachShard(step.run, limits.shards_at_once(self.config))
 
     def is_done(self) -> bool:
         return all_found(Annotate(self.config, self.corpus))

@@ -44,7 +44,7 @@ class Stage3(Stage):
         import apache_beam as beam
 
         from pipelines.beam_runner import workers_here
-        from pipelines.graph import EachShard, RunStep, shard_of
+        from pipelines.graph import EachShard, shard_of
 
         config, corpus, workers = self.config, self.corpus, workers_here(shards.pipeline.options)
         together = limits.shards_at_once(config)
@@ -57,9 +57,9 @@ class Stage3(Stage):
                 if self._on_device():
                     shards |= f"Compile {turn}" >> EachShard(Compile(config, corpus).run)
                 shards |= f"Execute {turn}" >> self._hinted(EachShard(Execute(config, corpus).run))
-        commits = shards | "Assemble" >> RunStep(Assemble(config, corpus))
+        commits = shards | "Assemble" >> EachShard(Assemble(config, corpus).run)
         for step in self._steps(workers or 1)[1:]:
-            name, run = type(step).__name__, RunStep(step, together)
+            name, run = type(step).__name__, EachShard(step.run, together)
             executes = isinstance(step, TestKernels) and not workers
             commits |= f"Before {name}" >> beam.Map(shard_of)
             commits |= name >> (self._hinted(run) if executes else run)

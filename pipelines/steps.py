@@ -61,6 +61,15 @@ class Writers:
         self._writers["rejects"].write(reject)
         self.funnel.dropped(reject.step, reject.reason)
 
+    def take(self, step: str, result: Item | Reject) -> Item | None:
+        """Count what came to a step; None where the step dropped it."""
+        self.funnel.came_in(step)
+        if isinstance(result, Reject):
+            self.reject(result)
+            return None
+        self.funnel.went_on(step)
+        return result
+
     def outputs(self) -> list[Output]:
         return [output for writer in self._writers.values() for output in writer.outputs]
 
@@ -77,6 +86,7 @@ class ShardStep(ABC):
 
     Attributes:
         stage: name of its commits.
+        reads: the stages whose commits of the same shard it reads.
         writes: dataset -> kind of row.
         funnel: the names under which rows are counted in, out and dropped.
         part: names the files of its rows in datasets for trainers, to which several steps write.
@@ -86,6 +96,7 @@ class ShardStep(ABC):
     corpus: str
 
     stage: ClassVar[str]
+    reads: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[dict[str, type]]
     funnel: ClassVar[tuple[str, ...]]
     part: ClassVar[str] = ""
@@ -100,7 +111,7 @@ class ShardStep(ABC):
 
     def inputs(self, shard: Shard) -> list[Commit]:
         """The commits that the step reads."""
-        return []
+        return [require_commit(self.corpus, stage, shard) for stage in self.reads]
 
     @abstractmethod
     def process(self, shard: Shard, out: Writers) -> None:

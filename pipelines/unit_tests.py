@@ -13,7 +13,6 @@ from musadata.records import Annotation, ErrorClass, Reject, Task, UnitTest
 from musadata.sampling.request_cache import RequestCache
 from musadata.sampling.rollout import Judge
 from musadata.sampling.unit_tests import Mutant, ask_for_test, check_test
-from musadata.storage.commits import Commit, require_commit
 from musadata.storage.shards import Shard
 from musadata.teacher.protocol import Answer
 from musadata.training_rows import SftRow
@@ -36,6 +35,7 @@ class TestKernels(ShardStep):
     workers: int = 1  # how many share a machine
 
     stage: ClassVar[str] = "stage3.tests"
+    reads: ClassVar[tuple[str, ...]] = ("stage1", "stage2", "stage3")
     writes: ClassVar[dict[str, type]] = {"unit_tests": UnitTest, "sft": SftRow, "rejects": Reject}
     funnel: ClassVar[tuple[str, ...]] = ("test",)
     part: ClassVar[str] = "unit_tests"
@@ -46,9 +46,6 @@ class TestKernels(ShardStep):
     def settings(self, shard: Shard) -> Any:
         return [self.config.verifier, self.config.unit_tests, *asking_settings(self.config)]
 
-    def inputs(self, shard: Shard) -> list[Commit]:
-        return [require_commit(self.corpus, stage, shard) for stage in ("stage1", "stage2", "stage3")]
-
     def process(self, shard: Shard, out: Writers) -> None:
         known = {pair[0].task_id: pair for pair in annotated_tasks(self.config, self.corpus, shard)}
         shown: set[tuple[str, str]] = set()  # another sample may give the same test
@@ -56,15 +53,11 @@ class TestKernels(ShardStep):
             threads = max(limits.requests_at_once(self.config), self._verdicts())
             shared = limits.asking_threads(threads) if limits.is_remote(self.config.teacher) else None
             for result in concurrently(lambda work: work(), self._work(shard, cache), threads, shared):
-                out.funnel.came_in("test")
-                if isinstance(result, Reject):
-                    out.reject(result)
-                else:
-                    out.funnel.went_on("test")
-                    out.keep("unit_tests", result)
-                    if (result.task_id, result.source) not in shown:
-                        shown.add((result.task_id, result.source))
-                        out.keep("sft", unit_test_row(*known[result.task_id], result))
+                if test := out.take("test", result):
+                    out.keep("unit_tests", test)
+                    if (test.task_id, test.source) not in shown:
+                        shown.add((test.task_id, test.source))
+                        out.keep("sft", unit_test_row(*known[test.task_id], test))
 
     def _work(self, shard: Shard, cache: RequestCache) -> Iterator[Callable[[], UnitTest | Reject]]:
         """One for each test that the teacher is asked for."""
