@@ -34,8 +34,9 @@ from benchmarks.measuring import Row, report
 from musadata.config import TasksConfig
 from musadata.sampling.diversity import choose_diverse
 from musadata.sampling.structure import describe_structure, distance, is_near_identical
+from musadata.storage.shards import SPLITS
 from musadata.tasks.selection import COLUMNS, KEPT, Signatures, select
-from musadata.tasks.splits import SPLITS, assign_splits, split_size
+from musadata.tasks.splits import assign_splits, split_size
 from musadata.tasks.text import PERMUTATIONS
 from musadata.training_config import KeepBy
 

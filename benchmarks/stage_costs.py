@@ -122,13 +122,6 @@ class Recorded:
             feedback=candidate.feedback,
             backend=candidate.backend,
             device="recorded",
-            driver="",
-            toolchain="",
-            seed_policy="",
-            version="",
-            operators=(),
-            kernels=(),
-            timings=(),
             speedup=candidate.speedup,
             reward=candidate.reward,
         )

@@ -363,23 +363,23 @@ class Verdict:
     """What the verifier found, and what a policy makes of it. The same task, candidate and settings give the same
     verdict. `findings` are the reasons for which `policy` refuses the candidate; `facts` are the same under all."""
 
-    accepted: bool
-    stage: VerifyStage
-    error_class: ErrorClass | None
-    test_share: float  # share of randomised tests passed, 0 to 1
-    findings: tuple[Finding, ...]
-    feedback: str  # for a model to act on; never holds expected tensors
-    backend: str
-    device: str
-    driver: str
-    toolchain: str
-    seed_policy: str
-    version: str
-    operators: tuple[str, ...]  # aten operators that the candidate dispatched
-    kernels: tuple[str, ...]  # its own kernels that were launched
-    timings: tuple[Timing, ...]
-    speedup: float | None  # eager's median by the candidate's, see `Timing`; None where nothing was timed
-    reward: float
+    accepted: bool = False
+    stage: VerifyStage = VerifyStage.EXTRACT
+    error_class: ErrorClass | None = None
+    test_share: float = 0.0  # share of randomised tests passed, 0 to 1
+    findings: tuple[Finding, ...] = ()
+    feedback: str = ""  # for a model to act on; never holds expected tensors
+    backend: str = ""
+    device: str = ""
+    driver: str = ""
+    toolchain: str = ""
+    seed_policy: str = ""
+    version: str = ""
+    operators: tuple[str, ...] = ()  # aten operators that the candidate dispatched
+    kernels: tuple[str, ...] = ()  # its own kernels that were launched
+    timings: tuple[Timing, ...] = ()
+    speedup: float | None = None  # eager's median by the candidate's, see `Timing`; None where nothing was timed
+    reward: float = 0.0
     own_share: float | None = None  # of the device's time, in own kernels; None where it was not measured
     shrunk: str = ""  # what of a reference that came alone was made smaller to be judged
     policy: str = ""

@@ -66,6 +66,16 @@ class _SeveralAtOnce(beam.DoFn):
             raise
 
 
+@dataclass
+class RunStage(beam.PTransform):
+    """Every shard through one stage; see `Stage.expand`."""
+
+    stage: Stage
+
+    def expand(self, shards: beam.PCollection[Shard | Undone]) -> beam.PCollection[Commit | Undone]:
+        return self.stage.expand(shards)
+
+
 def run_graph(stages: Sequence[Stage], arguments: Sequence[str]) -> None:
     """Run the stages as one pipeline; `arguments` are Beam's own.
 
@@ -90,7 +100,7 @@ def _connect(pipeline: beam.Pipeline, stages: Sequence[Stage]) -> None:
     for number, stage in enumerate(stages):
         if number and not runs_here(pipeline.options):  # else a shard stays with the worker that it first came to
             shards |= f"Spread for {stage.name}" >> beam.Reshuffle()
-        commits = stage.expand(shards)
+        commits = shards | stage.name >> RunStage(stage)
         shards = commits | f"Shards of {stage.name}" >> beam.Map(shard_of)
     shards | "Outages" >> beam.Map(_count_outage)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from musadata.errors import MusadataError
-from musadata.records import Candidate, Facts, Verdict, VerifyStage
-from musadata.rows import plain, restore
+from musadata.records import Candidate, Verdict
+from musadata.rows import restore
 from musadata.verifier.policies import NAMES, apply_policy, load_policy
 from musadata.verifier.protocol.variants import DECLARED
 from musadata.verifier.rules.catalogue import RULES
@@ -77,28 +77,5 @@ def _verdicts(table: Any, where: str) -> Iterator[Verdict]:
     else:
         remedy = "judge it once more with verify-batch: verdicts of older versions hold no facts"
         raise MusadataError("has no column `verdict` or `facts`", where=where, remedy=remedy)
-    empty = plain(_NOTHING)
     for row in rows:
-        yield restore(Verdict, {**empty, **row})
-
-
-_NOTHING = Verdict(
-    accepted=False,
-    stage=VerifyStage.EXTRACT,
-    error_class=None,
-    test_share=0.0,
-    findings=(),
-    feedback="",
-    backend="",
-    device="",
-    driver="",
-    toolchain="",
-    seed_policy="",
-    version="",
-    operators=(),
-    kernels=(),
-    timings=(),
-    speedup=None,
-    reward=0.0,
-    facts=Facts(),
-)
+        yield restore(Verdict, row)

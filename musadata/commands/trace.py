@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     console = Console()
     console.print(draw_row(task))
     for number, trace in enumerate(traces, 1):
-        console.print(draw_trace(number, trace))
+        console.print(draw_trace(trace, f"shapes {number}"))
     return 0
 
 

@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from musadata.columns import describe_columns
@@ -14,50 +13,23 @@ from musadata.corpus.lengths import HEADINGS as LENGTH_HEADINGS
 from musadata.corpus.lengths import list_lengths
 from musadata.corpus.page_templates import PAGES
 from musadata.corpus.summary import DATASET_HEADINGS, FUNNEL_HEADINGS, list_datasets, list_funnel
-from musadata.storage.shards import parse_shard_name
+from musadata.storage.shards import SPLITS, parse_shard_name
 from musadata.tokens import TOKENIZER
 
 if TYPE_CHECKING:
     import duckdb
 
 CARD, DATASET_INFO = "README.md", "dataset_info.json"
-_SPLITS = ("train", "validation", "test")
 _HUB_LICENSES = ("apache-2.0", "bsd-2-clause", "bsd-3-clause", "mit", "isc", "cc0-1.0", "unlicense")
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What a card says that is not in the manifest; each a list of rows, most frequent first."""
-
-    licenses: tuple[tuple[str, int], ...]
-    origins: tuple[tuple[str, str, int], ...]
-    families: tuple[tuple[str, int], ...]
-    teachers: tuple[tuple[str, str, int, int], ...]  # teacher, backend, candidates, accepted
-    timed: int  # candidates with a speedup
+def list_licenses(connection: "duckdb.DuckDBPyConnection") -> list[str]:
+    """Of the tasks of a corpus, the most frequent first."""
+    found = connection.sql("SELECT provenance.license FROM tasks GROUP BY 1 ORDER BY count(*) DESC, 1").fetchall()
+    return [license for (license,) in found]
 
 
-def collect_facts(connection: "duckdb.DuckDBPyConnection") -> Facts:
-    """The facts of a corpus, from its views (see `musadata.corpus.query.connect`)."""
-
-    def rows(sql: str) -> tuple[Any, ...]:
-        return tuple(connection.sql(sql).fetchall())
-
-    return Facts(
-        licenses=rows("SELECT provenance.license, count(*) AS n FROM tasks GROUP BY 1 ORDER BY n DESC, 1"),
-        origins=rows(
-            """SELECT provenance.origin, provenance.revision, count(*) AS n
-               FROM tasks GROUP BY 1, 2 ORDER BY n DESC, 1, 2"""
-        ),
-        families=rows("SELECT operator_family, count(*) AS n FROM tasks GROUP BY 1 ORDER BY n DESC, 1"),
-        teachers=rows(
-            """SELECT teacher, backend, count(*) AS n, count(*) FILTER (accepted)
-               FROM candidates GROUP BY 1, 2 ORDER BY n DESC, 1, 2"""
-        ),
-        timed=rows("SELECT count(speedup) FROM candidates")[0][0],
-    )
-
-
-def render_card(manifest: dict[str, Any], facts: Facts) -> str:
+def render_card(manifest: dict[str, Any], connection: "duckdb.DuckDBPyConnection") -> str:
     """README.md: YAML for the `datasets` loader, then what a reader should know before training on it.
 
     The YAML lists one config per dataset, its files by split; without datasets and splits that hold no row, on which
@@ -65,17 +37,17 @@ def render_card(manifest: dict[str, Any], facts: Facts) -> str:
     """
     datasets = manifest["datasets"]
     split_rows = {name: _splits(found) for name, found in datasets.items() if DATASETS[name].split}
-    licenses = {license.lower() for license, _ in facts.licenses}
+    licenses = {license.lower() for license in list_licenses(connection)}
     return PAGES.get_template("card.md").render(
         manifest=manifest,
-        facts=facts,
+        query=lambda sql: connection.sql(sql).fetchall(),
         license=licenses.pop() if len(licenses) == 1 and licenses.issubset(_HUB_LICENSES) else "other",
         configs={name: _patterns(name, datasets[name]) for name in DATASETS if datasets.get(name, {"rows": 0})["rows"]},
         table=_table,
         dataset_headings=DATASET_HEADINGS,
         datasets=[(f"`{name}`", *rest) for name, *rest in list_datasets(manifest)],
-        split_headings=("dataset", *_SPLITS),
-        splits=[(f"`{name}`", *map(splits.get, _SPLITS)) for name, splits in split_rows.items()],
+        split_headings=("dataset", *SPLITS),
+        splits=[(f"`{name}`", *map(splits.get, SPLITS)) for name, splits in split_rows.items()],
         pass_headings=PASS_HEADINGS,
         pass_rates=list_pass_rates(manifest),
         length_headings=LENGTH_HEADINGS,
@@ -99,7 +71,7 @@ def _patterns(name: str, dataset: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _splits(dataset: dict[str, Any]) -> Counter[str]:
     """Rows of each split, `train` first."""
-    rows = Counter(dict.fromkeys(_SPLITS, 0))
+    rows = Counter(dict.fromkeys(SPLITS, 0))
     for split, _, shard in _shards(dataset):
         rows[split] += shard["rows"]
     return rows

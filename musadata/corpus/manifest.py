@@ -17,9 +17,9 @@ from musadata.storage import files
 from musadata.storage.attempts import TEMPORARY_SUFFIX
 from musadata.storage.code_version import code_version
 from musadata.storage.commits import COMMITS, Commit, commit_path, damage, list_commits, run_again
-from musadata.storage.shards import Output, read_column
+from musadata.storage.shards import SPLITS, Output, read_file_columns
 from musadata.tasks.balance import sampling_weights
-from musadata.tasks.splits import LEAST_TASKS, SPLITS, split_size
+from musadata.tasks.splits import LEAST_TASKS, split_size
 
 MANIFEST = "manifest.json"
 _MARKER = "corpus.json"  # in _commits/: this folder is a corpus, even before anything is committed
@@ -248,7 +248,7 @@ def _describe_dataset(outputs: Sequence[Output]) -> dict[str, Any]:
 def describe_balance(paths: Sequence[str], config: Any) -> dict[str, Any]:
     """{operator family: {"tasks", "share", "target", "weight"}}, of families with tasks or a target; see `balance`."""
     targets = config.tasks.families if isinstance(config, Config) else {}
-    counts = Counter(family for path in paths for family in read_column(path, "operator_family"))
+    counts = Counter(family for path in paths for (family,) in read_file_columns(path, ["operator_family"]))
     total = counts.total()
     weights = sampling_weights(counts, targets)
     return {
@@ -267,7 +267,7 @@ def describe_splits(paths: Sequence[str]) -> dict[str, Any]:
 
     They have fewer where the corpus has too few tasks that are unlike all others.
     """
-    counts = Counter(split for path in paths for split in read_column(path, "split"))
+    counts = Counter(split for path in paths for (split,) in read_file_columns(path, ["split"]))
     wanted = max(split_size(counts.total()), min(LEAST_TASKS, counts.total()))
     short = [name for name in SPLITS[1:] if counts[name] < wanted]
     return {"tasks": {name: counts[name] for name in SPLITS}, "wanted": wanted, "short": short}

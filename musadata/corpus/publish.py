@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from musadata.config import Config
-from musadata.corpus.card import CARD, DATASET_INFO, collect_facts, render_card, render_dataset_info
+from musadata.corpus.card import CARD, DATASET_INFO, list_licenses, render_card, render_dataset_info
 from musadata.corpus.croissant import NAME as CROISSANT
 from musadata.corpus.croissant import render_croissant
 from musadata.corpus.difficulty import describe_pass_rates
@@ -68,15 +68,14 @@ def _render_pages(corpus: Corpus, manifest: dict[str, Any], config: Any) -> dict
     from musadata.corpus.query import connect  # its import takes long, and where nothing has changed it is not needed
 
     connection = connect(corpus.path)
-    facts = collect_facts(connection)
     published = config.published if isinstance(config, Config) else ""
     mixture = describe_mixture(connection, config)
     manifest["lengths"] = describe_lengths(connection)
     manifest["mixing"] = {name: mixture[name] for name in ("measured", "achieved")}
     return {
         MIXTURE: json.dumps(mixture, indent=1).encode() + b"\n",
-        CARD: render_card(manifest, facts).encode(),
+        CARD: render_card(manifest, connection).encode(),
         DATASET_INFO: render_dataset_info(manifest).encode(),
-        CROISSANT: render_croissant(manifest, [license for license, _ in facts.licenses], published),
+        CROISSANT: render_croissant(manifest, list_licenses(connection), published),
         REPORT: render_report(manifest, connection).encode(),
     }

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import duckdb
+import fsspec
 import pyarrow as pa
 import pyarrow.dataset as pads
 
@@ -53,11 +54,6 @@ def _scan(corpus: Corpus, dataset: str) -> pads.Dataset:
     paths = corpus.paths(dataset)
     if not paths:
         return pads.dataset(schema.empty_table())
-    local = [files.local_name(path) for path in paths]
-    if all(name is not None for name in local):
-        return pads.dataset(local, schema=schema, format="parquet")
-    import fsspec
-
     system, _ = fsspec.core.url_to_fs(paths[0])
     names = [fsspec.core.url_to_fs(path)[1] for path in paths]
     return pads.dataset(names, schema=schema, format="parquet", filesystem=system)

@@ -15,7 +15,7 @@ from musadata.corpus.page_templates import PAGES
 from musadata.evaluation.problems import Problem
 from musadata.evaluation.sampling import Sample, ask_model
 from musadata.records import Verdict
-from musadata.rows import plain, restore
+from musadata.rows import plain
 from musadata.sampling.pass_rate import PassRate, average_rates
 from musadata.schema import arrow_schema
 from musadata.storage.files import write_atomic
@@ -154,8 +154,3 @@ def _write_rows(path: Path, samples: Sequence[Sample], verdicts: dict[str, list[
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows, schema), path, compression="zstd")
-
-
-def read_verdicts(path: Path, policy: str) -> list[Verdict]:
-    """The verdicts of a policy from the rows of an evaluation."""
-    return [restore(Verdict, row) for row in pq.read_table(path, columns=[policy]).column(policy).to_pylist()]

@@ -6,7 +6,6 @@ temporary file and put in one go. What the file system refuses is a `MusadataErr
 """
 
 import hashlib
-import os
 import posixpath
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,11 +13,15 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
 from musadata.errors import MACHINE_ERRORS, MusadataError, Outage
 from musadata.storage.attempts import Attempt, LocalRename, RemoteRename, Upload
 from musadata.storage.survey import Survey
 
-_RENAMES_ATOMICALLY = {"file", "local", "hdfs", "webhdfs", "viewfs", "sftp", "ssh"}
+_RENAMES_ATOMICALLY = {"hdfs", "webhdfs", "viewfs", "sftp", "ssh"}
+_LOCAL = LocalFileSystem()
 _survey: ContextVar[Survey | None] = ContextVar("survey", default=None)
 
 
@@ -68,8 +71,7 @@ def join(folder: str, *names: str) -> str:
 
 def absolute(path: str) -> str:
     """A local path from the root, so that workers elsewhere mean the same file; a URL as it is."""
-    local = _local(path)
-    return path if local is None else str(local.expanduser().absolute())
+    return local_name(path) or path
 
 
 @contextmanager
@@ -93,10 +95,9 @@ def create(path: str) -> Iterator[HashingFile]:
 
 
 def _begin(path: str) -> Attempt:
-    local = _local(path)
-    if local is not None:
-        return LocalRename(local)
-    system, name = _remote(path)
+    system, name = _resolve(path)
+    if isinstance(system, LocalFileSystem):
+        return LocalRename(Path(name))
     if _RENAMES_ATOMICALLY.isdisjoint(_protocols(system)):
         return Upload(system, name)
     return RemoteRename(system, name)
@@ -117,7 +118,7 @@ def write_if_changed(path: str, data: bytes) -> None:
 def create_if_absent(path: str, data: bytes) -> bool:
     """Write a small file on a remote store under the condition that there is none; whether it was written."""
     with explain(path, "cannot be written"):
-        system, name = _remote(path)
+        system, name = _resolve(path)
         try:
             system.pipe_file(name, data, mode="create")
         except FileExistsError:
@@ -135,12 +136,8 @@ def read_bytes(path: str) -> bytes:
     if known is not None and (data := known.contents.get(path)) is not None:
         return data
     with explain(path, "cannot be read"):
-        local = _local(path)
-        if local is not None:
-            data = local.read_bytes()
-        else:
-            system, name = _remote(path)
-            data = bytes(system.cat_file(name))
+        system, name = _resolve(path)
+        data = bytes(system.cat_file(name))
     if known is not None:
         known.contents[path] = data
     return data
@@ -150,12 +147,8 @@ def read_bytes(path: str) -> bytes:
 def open_for_reading(path: str) -> Iterator[BinaryIO]:
     """Open for reading, seekable, as Parquet needs it. Raises MusadataError where that is not possible."""
     with explain(path, "cannot be read"):
-        local = _local(path)
-        if local is not None:
-            file: BinaryIO = local.open("rb")
-        else:
-            system, name = _remote(path)
-            file = system.open(name, "rb")
+        system, name = _resolve(path)
+        file: BinaryIO = system.open(name, "rb")
     with file:
         yield file
 
@@ -173,16 +166,12 @@ def size(path: str) -> int | None:
     """Bytes of a file, None where there is no such file."""
     if (known := _known(path)) is not None:
         return known.sizes.get(path)
-    with explain(path, "cannot be looked at"):
-        local = _local(path)
-        if local is not None:
-            return local.stat().st_size if local.is_file() else None
-        system, name = _remote(path)
+    with explain(path, "cannot be looked at"), suppress(FileNotFoundError, NotADirectoryError):
+        system, name = _resolve(path)
         system.invalidate_cache(posixpath.dirname(name))  # other workers write as well
-        with suppress(FileNotFoundError):
-            info = system.info(name)
-            return int(info["size"]) if info["type"] == "file" else None
-        return None
+        info = system.info(name)
+        return int(info["size"]) if info["type"] == "file" else None
+    return None
 
 
 def exists(path: str) -> bool:
@@ -195,10 +184,7 @@ def is_folder(path: str) -> bool:
     if (known := _known(path)) is not None:
         return known.has_folder(path)
     with explain(path, "cannot be looked at"):
-        local = _local(path)
-        if local is not None:
-            return local.is_dir()
-        system, name = _remote(path)
+        system, name = _resolve(path)
         return bool(system.isdir(name))
 
 
@@ -207,10 +193,7 @@ def list_names(folder: str) -> list[str]:
     if (known := _known(folder)) is not None:
         return known.names(folder)
     with explain(folder, "cannot be listed"):
-        local = _local(folder)
-        if local is not None:
-            return sorted(entry.name for entry in local.iterdir()) if local.is_dir() else []
-        system, name = _remote(folder)
+        system, name = _resolve(folder)
         system.invalidate_cache()
         try:
             entries = system.ls(name, detail=False)
@@ -224,14 +207,9 @@ def remove(path: str) -> None:
     """Delete a file; nothing happens where there is none."""
     if (known := _known(path)) is not None:
         known.removed(path)
-    with explain(path, "cannot be deleted"):
-        local = _local(path)
-        if local is not None:
-            local.unlink(missing_ok=True)
-            return
-        system, name = _remote(path)
-        with suppress(FileNotFoundError):
-            system.rm_file(name)
+    with explain(path, "cannot be deleted"), suppress(FileNotFoundError):
+        system, name = _resolve(path)
+        system.rm_file(name)
 
 
 @contextmanager
@@ -255,10 +233,7 @@ def _known(path: str) -> Survey | None:
 
 def _look(folder: str, wanted: Callable[[str], bool]) -> Survey:
     with explain(folder, "cannot be listed"):
-        local = _local(folder)
-        if local is not None:
-            return Survey(folder, dict(_walk(str(local), "")))
-        system, root = _remote(folder)
+        system, root = _resolve(folder)
         system.invalidate_cache()
         found = system.find(root, detail=True)  # empty where there is nothing
         names = {name: str(name)[len(root) :].strip("/") for name in found}
@@ -269,33 +244,16 @@ def _look(folder: str, wanted: Callable[[str], bool]) -> Survey:
         return survey
 
 
-def _walk(folder: str, below: str) -> Iterator[tuple[str, int]]:
-    """Relative path and size of every file."""
-    with suppress(FileNotFoundError), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir():
-                yield from _walk(entry.path, f"{below}{entry.name}/")
-            else:
-                with suppress(FileNotFoundError):
-                    yield f"{below}{entry.name}", entry.stat().st_size
-
-
 def local_name(path: str) -> str | None:
     """The name of a file on this machine for libraries that open it themselves, None for a URL."""
-    local = _local(path)
-    return None if local is None else str(local)
+    is_local = "://" not in path or path.startswith("file://")
+    return str(LocalFileSystem._strip_protocol(path)) if is_local else None
 
 
-def _local(path: str) -> Path | None:
-    """The path on this machine, None where it is a URL of another file system."""
-    if path.startswith("file://"):
-        return Path(path.removeprefix("file://"))
-    return None if "://" in path else Path(path)
-
-
-def _remote(path: str) -> tuple[Any, str]:
-    import fsspec  # a local run does without its import
-
+def _resolve(path: str) -> tuple[Any, str]:
+    """The file system of a path, and its name there."""
+    if (local := local_name(path)) is not None:
+        return _LOCAL, local
     try:
         system, name = fsspec.core.url_to_fs(path)
     except (ImportError, ValueError) as error:

@@ -274,13 +274,6 @@ def read_columns(corpus: str, dataset: str, shard: Shard, columns: Sequence[str]
         return parquet.read(list(columns))
 
 
-def read_column(path: str, column: str) -> list[Any]:
-    """One column of a Parquet file of ours; see `read_shard`."""
-    with _reading(path) as parquet:
-        values: list[Any] = parquet.read([column]).column(column).to_pylist()
-        return values
-
-
 def read_file_columns(path: str, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     """The rows of a Parquet file of ours, of each only these columns; see `read_shard`."""
     with _reading(path) as parquet:
@@ -300,32 +293,14 @@ def _reading(path: str) -> Iterator[pq.ParquetFile]:
             ) from error
 
 
-# Which stage makes a dataset: to say which command to run again.
-_STAGE_OF = {
-    "tasks": "stage1",
-    "kernels": "stage1",
-    "annotations": "stage2",
-    "candidates": "stage3",
-    "trajectories": "stage3",
-    "unit_tests": "stage3",
-    "questions": "stage3",
-    "ports": "stage3",
-    "sft": "stage3",
-    "rft": "stage3",
-    "preferences": "stage3",
-    "rl": "stage3",
-}
-
-
 def stage_command(stage: str, corpus: str) -> str:
     """The command that makes a stage; "stage1.probe" is a step of stage 1."""
     return f"python -m pipelines.{stage.partition('.')[0]} --config CONFIG --corpus {corpus}"
 
 
 def _run_again(path: str) -> str:
-    corpus, _, dataset = path.rpartition("/")[0].rpartition("/")
-    stage = _STAGE_OF.get(dataset)
-    return f"run `{stage_command(stage, corpus or '.')}` again" if stage else "run the stage that made it again"
+    corpus = path.rpartition("/")[0].rpartition("/")[0]
+    return f"run `{stage_command('all', corpus or '.')}` again"
 
 
 def _file_schema(dataset: str, kind: type) -> pa.Schema:
@@ -353,10 +328,7 @@ def _is_older(found: pa.DataType, hint: Any) -> bool:
         return _is_older(found.value_type, typing.get_args(hint)[0])
     if pa.types.is_struct(found) and dataclasses.is_dataclass(hint):
         kind = typing.cast(type, hint)
-        there, optional = (
-            {found.field(index).name: found.field(index).type for index in range(found.num_fields)},
-            _with_defaults(kind),
-        )
+        there, optional = {part.name: part.type for part in found.fields}, _with_defaults(kind)
         return all(
             _is_older(there[name], part) if name in there else name in optional for name, part in hints_of(kind).items()
         )
@@ -375,14 +347,9 @@ def _check_schema(path: str, found: pa.Schema, kind: type) -> None:
         if position < 0 and field.name in optional:
             continue
         if position < 0:
-            raise MusadataError(
-                f"has no column {field.name!r}, so it is not a shard of {kind.__name__} rows",
-                where=path,
-                remedy=f"move it away and {_run_again(path)}",
-            )
-        if not _is_older(found.field(position).type, known[field.name]):
-            raise MusadataError(
-                f"column {field.name!r} is {found.field(position).type}, not {field.type}",
-                where=path,
-                remedy=f"move it away and {_run_again(path)}",
-            )
+            wrong = f"has no column {field.name!r}, so it is not a shard of {kind.__name__} rows"
+        elif not _is_older(found.field(position).type, known[field.name]):
+            wrong = f"column {field.name!r} is {found.field(position).type}, not {field.type}"
+        else:
+            continue
+        raise MusadataError(wrong, where=path, remedy=f"move it away and {_run_again(path)}")

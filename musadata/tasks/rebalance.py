@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from musadata.storage.shards import SPLITS
 from musadata.tasks.selection import KEPT, Integers
-from musadata.tasks.splits import SPLITS
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Part:
 @dataclass(frozen=True)
 class Selection:
     """What becomes of the probed tasks: for each probed shard a byte a row, an index into `selection.DECISIONS`, and
-    another one, an index into `splits.SPLITS`."""
+    another one, an index into `SPLITS`."""
 
     decisions: tuple[bytes, ...] = ()
     splits: tuple[bytes, ...] = ()

@@ -11,6 +11,7 @@ from hashlib import sha256
 import numpy as np
 import numpy.typing as npt
 
+from musadata.storage.shards import SPLITS
 from musadata.tasks.selection import (
     KEPT,
     Groups,
@@ -22,7 +23,6 @@ from musadata.tasks.selection import (
 )
 from musadata.tasks.text import PERMUTATIONS
 
-SPLITS = ("train", "validation", "test")
 TRAIN, VALIDATION, TEST = range(len(SPLITS))
 LEAST_SHARE = 0.05
 LEAST_TASKS = 50

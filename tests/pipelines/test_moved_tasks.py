@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from musadata.records import ErrorClass, Task, Verdict, VerifyStage
+from musadata.records import ErrorClass, Task, Verdict
 from musadata.storage.commits import withdraw_commit
 from musadata.storage.shards import Shard
 from musadata.teacher.prompts import STEPS
@@ -76,23 +76,9 @@ class World:
     def verify(self, task: Task, text: str, shape_sets: object) -> Verdict:
         self.judged.append(task.task_id)
         return Verdict(
-            accepted=False,
-            stage=VerifyStage.EXTRACT,
             error_class=ErrorClass.COMPILE,
-            test_share=0.0,
-            findings=(),
             feedback=f"no, {task.name}",
             backend="emulated",
-            device="",
-            driver="",
-            toolchain="",
-            seed_policy="",
-            version="",
-            operators=(),
-            kernels=(),
-            timings=(),
-            speedup=None,
-            reward=0.0,
             policy="strict",
         )
 

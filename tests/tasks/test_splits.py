@@ -7,9 +7,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musadata.storage.shards import SPLITS
 from musadata.tasks.selection import Signatures
 from musadata.tasks.selection import select as decide
-from musadata.tasks.splits import SPLITS, assign_splits, split_size
+from musadata.tasks.splits import assign_splits, split_size
 from musadata.tasks.text import similarity
 from tests.tasks.test_selection import CONFIG, LONG, lines, signature
 
