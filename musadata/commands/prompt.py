@@ -20,7 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from musadata.commands.trace import read_reference, trace_reference
+    from musadata.commands.trace import trace_reference
+    from musadata.commands.verify import read_reference
     from musadata.corpus.views.prompts import rl_row
 
     path: Path = arguments.reference

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from musadata.commands.row_rendering import draw_row, draw_trace
+from musadata.commands.verify import read_reference
 from musadata.config import TracingConfig, VerifierConfig
 from musadata.errors import MusadataError
 from musadata.records import Reject, Task, Trace
@@ -39,14 +40,6 @@ def run(arguments: argparse.Namespace) -> int:
     for number, trace in enumerate(traces, 1):
         console.print(draw_trace(trace, f"shapes {number}"))
     return 0
-
-
-def read_reference(path: Path) -> str:
-    """The text of a reference. Raises MusadataError where there is none."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise MusadataError(f"cannot be read ({error})", where=str(path), remedy="name a Python file") from error
 
 
 def _trace_row(arguments: argparse.Namespace) -> int:

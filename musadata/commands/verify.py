@@ -93,7 +93,7 @@ def config_of(arguments: argparse.Namespace) -> VerifierConfig:
 
 def run(arguments: argparse.Namespace) -> int:
     """Judge one candidate: 0 accepted, 1 rejected, 2 the verifier could not say."""
-    reference = _read_reference(arguments.reference)
+    reference = read_reference(arguments.reference)
     candidate = _read(arguments.candidate, MAX_CHARACTERS * _MOST_BYTES_PER_CHARACTER)
     config = config_of(arguments)
     start_ahead()  # torch is imported while this process gets ready
@@ -111,7 +111,7 @@ def _exit_code(verdict: Verdict) -> int:
     return UNDECIDED if verdict.is_undecided else REJECTED
 
 
-def _read_reference(path: Path) -> str:
+def read_reference(path: Path) -> str:
     """A reference's text.
 
     Raises:

@@ -23,7 +23,7 @@ from musadata.tasks.splits import LEAST_TASKS, split_size
 
 MANIFEST = "manifest.json"
 _MARKER = "corpus.json"  # in _commits/: this folder is a corpus, even before anything is committed
-_STAGES = ("stage1", "stage2", "stage3")
+_STAGES = ("stage1.probe", "stage1", "stage2", "stage3")  # then further steps of stage 3
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ class Corpus:
     @cached_property
     def stages(self) -> list[str]:
         """The stages that have commits, in the order in which the data goes through them."""
-        return _names(self.commits)
+        ranks = {name: rank for rank, name in enumerate(_STAGES)}
+        return sorted({commit.stage for commit in self.commits}, key=lambda name: (ranks.get(name, len(ranks)), name))
 
 
 def create_corpus(path: str) -> None:
@@ -123,13 +124,13 @@ def _check_folder(path: str) -> None:
         raise MusadataError("is a file, but a corpus is a folder", where=path, remedy="name the corpus folder")
     if not files.is_folder(path):
         raise MusadataError(
-            "there is no such folder", where=path, remedy=f"check the path, or {run_again(_STAGES[0], path)}"
+            "there is no such folder", where=path, remedy=f"check the path, or {run_again('stage1', path)}"
         )
     if not files.exists(files.join(path, COMMITS, _MARKER)):
         raise MusadataError(
             f"is not a corpus: it has no {COMMITS}/{_MARKER}",
             where=path,
-            remedy=f"name a folder that `python -m pipelines.{_STAGES[0]}` made",
+            remedy="name a folder that `python -m pipelines.stage1` made",
         )
     _check_marker(path)
 
@@ -164,25 +165,6 @@ def current_commits(commits: Sequence[Commit], counts: dict[str, Any] | None = N
         if len(fresh) == len(kept):
             return tuple(kept)
         kept = fresh
-
-
-def _names(commits: Sequence[Commit]) -> list[str]:
-    """The stages of these commits, in the order in which the data goes through them."""
-    names = {commit.stage for commit in commits}
-    makers: dict[str, set[str]] = {}
-    for commit in commits:
-        for output in commit.outputs:
-            makers.setdefault(output.sha256, set()).add(commit.stage)
-    before: dict[str, set[str]] = {name: set() for name in names}
-    for commit in commits:
-        for digest in commit.inputs:
-            if len(makers.get(digest, ())) == 1:  # empty shards of two stages may have the same content
-                before[commit.stage] |= makers[digest] - {commit.stage}
-
-    def depth(name: str, seen: frozenset[str] = frozenset()) -> int:
-        return 1 + max((depth(one, seen | {name}) for one in before[name] - seen), default=0)
-
-    return sorted(names, key=lambda name: (name.partition(".")[0], depth(name), name))
 
 
 def clean_corpus(path: str, *, shards: int | None = None) -> Corpus:

@@ -14,7 +14,7 @@ import signal
 import struct
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from musadata.sandbox.limits import Limits
@@ -237,12 +237,14 @@ def _drop_capabilities() -> None:
     _check(_libc.capset(header, struct.pack("IIIIII", 0, 0, 0, 0, 0, 0)), "capset")
 
 
-def kill_everything(deadline: float = 5.0) -> None:
-    """Kill all other processes of this cell; only for its first process."""
-    end = time.monotonic() + deadline
+def kill_all(processes: Callable[[], Iterable[int]] = lambda: [-1]) -> None:
+    """Kill these processes until nothing that this one has started or adopted is left, for 5 seconds at the most; as it
+    is, all other processes of this cell, which is for its first process only."""
+    end = time.monotonic() + 5
     while time.monotonic() < end:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(-1, signal.SIGKILL)
+        for pid in processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass

@@ -61,7 +61,7 @@ def _guard_in_cell(
     confine.die_with_parent(0)
     _, files = receive_frame(control, max_blobs=limits.file_mb << 20)
     confine.furnish_cell(limits, folders)
-    _watch_call(request, limits, files, channel, control, Path(confine.SCRATCH), 2, confine.kill_everything)
+    _watch_call(request, limits, files, channel, control, Path(confine.SCRATCH), 2, confine.kill_all)
 
 
 def _guard_plainly(request: dict[str, Any], limits: Limits, channel: socket.socket, control: socket.socket) -> None:

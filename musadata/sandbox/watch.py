@@ -1,11 +1,10 @@
 """How much CPU and memory all processes of one call use together, from /proc."""
 
 import os
-import signal
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from musadata.sandbox.confine import kill_all
 from musadata.sandbox.limits import Limits
 
 
@@ -49,19 +48,7 @@ class Watch:
 
     def kill_descendants(self) -> None:
         """Kill all that this process has started or adopted, until nothing is left."""
-        end = time.monotonic() + 5
-        while time.monotonic() < end:
-            for pid in self._descendants():
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
-            try:
-                while os.waitpid(-1, os.WNOHANG)[0]:
-                    pass
-                time.sleep(0.001)
-            except ChildProcessError:
-                return
+        kill_all(self._descendants)
 
     def user_tasks(self) -> int:
         """Tasks of this user on the whole machine: without namespaces the kernel counts them all."""

@@ -293,14 +293,18 @@ def _reading(path: str) -> Iterator[pq.ParquetFile]:
             ) from error
 
 
+# To say which command to run again, for what stage 3 does not make.
+_MAKERS = {"tasks": "stage1", "kernels": "stage1", "probed": "stage1", "annotations": "stage2", "rejects": "all"}
+
+
 def stage_command(stage: str, corpus: str) -> str:
     """The command that makes a stage; "stage1.probe" is a step of stage 1."""
     return f"python -m pipelines.{stage.partition('.')[0]} --config CONFIG --corpus {corpus}"
 
 
 def _run_again(path: str) -> str:
-    corpus = path.rpartition("/")[0].rpartition("/")[0]
-    return f"run `{stage_command('all', corpus or '.')}` again"
+    corpus, _, dataset = path.rpartition("/")[0].rpartition("/")
+    return f"run `{stage_command(_MAKERS.get(dataset.lstrip('_'), 'stage3'), corpus or '.')}` again"
 
 
 def _file_schema(dataset: str, kind: type) -> pa.Schema:

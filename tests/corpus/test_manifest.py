@@ -152,9 +152,10 @@ def test_stages_stand_in_the_order_of_the_data(corpus):
         return ensure_commit(corpus, name, Shard(0, 1), "d", inputs, work)[0]
 
     first = stage("stage1.probe", (), "a")
-    second = stage("stage1.clean", input_hashes([first]), "b")
-    stage("stage1", input_hashes([second]), "c")
-    assert list(publish(corpus, CONFIG)["stages"]) == ["stage1.probe", "stage1.clean", "stage1"]
+    second = stage("stage1", input_hashes([first]), "b")
+    stage("stage3.ports", input_hashes([second]), "c")
+    stage("stage3", input_hashes([second]), "d")
+    assert list(publish(corpus, CONFIG)["stages"]) == ["stage1.probe", "stage1", "stage3", "stage3.ports"]
 
 
 def test_shards_with_the_same_content_do_not_confuse_the_order(corpus):

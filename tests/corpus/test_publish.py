@@ -12,11 +12,12 @@ import yaml
 
 from musadata.commands.cli import main
 from musadata.config import Config, SourceConfig, SourceType
-from musadata.corpus.card import Facts, describe_dataset_info, render_card
+from musadata.corpus.card import describe_dataset_info, render_card
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.manifest import create_corpus
 from musadata.corpus.page_templates import PAGES as templates
 from musadata.corpus.publish import publish
+from musadata.corpus.query import connect
 
 CONFIG = Config(sources=(SourceConfig(SourceType.PACKAGE, name="torch"),), seed=5, shards=2)
 PAGES = ("README.md", "dataset_info.json", "croissant.json", "report.html", "manifest.json")
@@ -77,7 +78,7 @@ def test_datasets_and_splits_without_rows_are_no_configs(published):
     manifest["datasets"]["kernels"] |= {"rows": 0}
     for shard in manifest["datasets"]["sft"]["shards"]:
         shard["rows"] *= "train-" in shard["path"]
-    card = yaml.safe_load(render_card(manifest, Facts((), (), (), (), 0)).split("---")[1])
+    card = yaml.safe_load(render_card(manifest, connect(str(published))).split("---")[1])
     splits = {config["config_name"]: [files["split"] for files in config["data_files"]] for config in card["configs"]}
     assert "kernels" not in splits and "tasks" in splits
     assert splits["sft"] == ["train"]

@@ -42,9 +42,9 @@ def test_what_is_no_reference_is_one_line(tmp_path, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
-@pytest.mark.parametrize("content", [None, b"\xff\xfe\x00"])
-def test_what_is_no_text_file_is_one_line(tmp_path, content, capsys):
+@pytest.mark.parametrize(("content", "said"), [(None, "cannot be read"), (b"\xff\xfe\x00", "is not UTF-8 text")])
+def test_what_is_no_text_file_is_one_line(tmp_path, content, said, capsys):
     if content is not None:
         (tmp_path / "reference.py").write_bytes(content)
     assert main(["trace", str(tmp_path / "reference.py")]) == 2
-    assert "reference.py: cannot be read" in capsys.readouterr().err
+    assert f"reference.py: {said}" in capsys.readouterr().err
