@@ -108,7 +108,7 @@ def _with_conditions(found: Sequence[Finding], facts: Facts) -> str:
     others = [one.condition for one in facts.conditions if one.condition not in failing]
     if not failing[0] or not others or not facts.conditions:
         return message
-    words = {"declared": "with the declared shapes and plain inputs", "shapes": "with other shapes than the first"}
+    words = {"declared": "with plain inputs of the first shapes", "shapes": "with other shapes than the first"}
     for opening, some in (("Only", failing), ("Right only", others)):
         if len(some) <= _MOST_CONDITIONS:
             shown = [words.get(one, f"where inputs are {one}") for one in some]

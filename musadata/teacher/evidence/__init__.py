@@ -83,6 +83,6 @@ _READINGS: tuple[tuple[str, Reading], ...] = (
         rf"{_VALUES}(?:, first at \[[^\]]*\])?: {_NUMBER} instead of {_NUMBER}; largest error {_NUMBER}",
         _shifted,
     ),
-    (r"Only with other shapes than the first", lambda found, _: "the declared shapes go well and others do not"),
+    (r"Only with other shapes than the first", lambda found, _: "the first shapes tried go well and others do not"),
     (_VALUES, lambda found, _: _extent(int(found[1]), int(found[2]))),
 )

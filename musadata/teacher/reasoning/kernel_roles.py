@@ -119,7 +119,7 @@ def _reason(buffer: Buffer, facts: KernelFacts, reader: KernelFacts) -> str:
         total = prod(facts.shape(buffer))
         return f"takes {round(times * total)} of the {total} elements"
     between = [b for b in reader.kernel.inputs if b.role == "temporary" and b not in facts.kernel.outputs]
-    return f"takes it with `{reader.name_of(between[0])}`" if between else "reads it at places of its own"
+    return f"takes it with `{reader.name_of(between[0])}`" if between else "reads it"
 
 
 def _few(names: Sequence[str]) -> str:

@@ -164,7 +164,8 @@ class _Work:
         total = 0
         for stage in self.kernel.stages:
             calls = [node.operation for node in stage.value.walk() if isinstance(node, Call)]
-            total += self._loads(stage) * sum(1 if name in _PLAIN else _FUNCTION for name in calls)
+            joins = not isinstance(stage, Store) and "mul" not in calls  # to a sum or a maximum
+            total += self._loads(stage) * (joins + sum(1 if name in _PLAIN else _FUNCTION for name in calls))
         return total
 
     def _loads(self, stage: Reduce | Store | Scan) -> int:
