@@ -100,3 +100,6 @@ inline int warp_size() { return 32; }
        i += static_cast<index_type>(blockDim.x) * gridDim.x)
 #define CUDA_KERNEL_LOOP(i, n) CUDA_KERNEL_LOOP_TYPE(i, n, int)
 #define CUDA_1D_KERNEL_LOOP(i, n) CUDA_KERNEL_LOOP_TYPE(i, n, int)
+#ifndef CUDA_KERNEL_ASSERT
+#define CUDA_KERNEL_ASSERT(condition) assert(condition)
+#endif

@@ -110,6 +110,9 @@ constexpr T ceil_div(T a, T b) {
        i += static_cast<index_type>(blockDim.x) * gridDim.x)
 #define CUDA_KERNEL_LOOP(i, n) CUDA_KERNEL_LOOP_TYPE(i, n, int)
 #define CUDA_1D_KERNEL_LOOP(i, n) CUDA_KERNEL_LOOP_TYPE(i, n, int)
+#ifndef CUDA_KERNEL_ASSERT
+#define CUDA_KERNEL_ASSERT(condition) assert(condition)
+#endif
 #define C10_LAUNCH_BOUNDS_0 __launch_bounds__(256, 4)
 #define C10_LAUNCH_BOUNDS_1(threads) __launch_bounds__(threads)
 #define C10_LAUNCH_BOUNDS_2(threads, blocks) __launch_bounds__(threads, blocks)
