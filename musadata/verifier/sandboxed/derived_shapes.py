@@ -1,5 +1,6 @@
 """Inside the sandbox: further sets of shapes for a reference that declares one only, found by trying."""
 
+import ast
 import dataclasses
 from collections import Counter
 from collections.abc import Callable
@@ -34,16 +35,43 @@ def derive_shapes(text: str, inputs: list[dict[str, Any]]) -> list[list[dict[str
             return False
         return True
 
-    found = dict.fromkeys(_vary(own, runs, sign) for sign in (1, -1))
+    tied = _tied(text)
+    found = dict.fromkeys(_vary(own, tied, runs, sign) for sign in (1, -1))
     return [list(map(dataclasses.asdict, specs)) for specs in found if specs != own]
 
 
-def _vary(own: Specs, runs: Callable[[Specs], bool], sign: int) -> Specs:
+def _tied(text: str) -> list[set[tuple[int, int]]]:
+    """The sizes of inputs that one number of the text sets together: `torch.randn(n, n)` is a square."""
+    tree, found = ast.parse(text), list[set[tuple[int, int]]]()
+    own = _shapes(tree)
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and type(node.value.value) is int:
+            node.value.value += 1
+            moved = _shapes(tree)
+            node.value.value -= 1
+            found.append({place for place, size in moved.items() if own.get(place, size) != size})
+    return found
+
+
+def _shapes(tree: ast.Module) -> dict[tuple[int, int], int]:
+    """The sizes of what `get_inputs` returns, by input and axis; none where it fails."""
+    try:
+        values = load_reference(ast.unparse(tree)).get_inputs()
+    except Exception:  # the reference may raise anything
+        return {}
+    shapes = [value.shape if isinstance(value, torch.Tensor) else () for value in values]
+    return {(at, axis): size for at, shape in enumerate(shapes) for axis, size in enumerate(shape)}
+
+
+def _vary(own: Specs, tied: list[set[tuple[int, int]]], runs: Callable[[Specs], bool], sign: int) -> Specs:
     """With each size that can change a quarter larger or smaller, as `sign` says, or else the other way round; of equal
-    sizes each by another amount, so that an image is no square. A batch of one becomes two."""
+    sizes each by another amount, so that an image is no square, but for those that are `tied`. A batch of one becomes
+    two."""
     current, changed, left, seen = own, set[tuple[int, int]](), _MOST_TRIALS, Counter[int]()
     for places in groups(own):
         size = size_at(own, min(places))
+        along = set[tuple[int, int]]().union(*(some for some in tied if places & some))
+        places |= {place for place in along if size_at(own, place) == size}
         even = min(size & -size, _WHOLE_WARPS)
         step = sign * even * max(1, size // (4 * even)) * (1 + seen[size])
         is_fixed = size == 1 and any(axis for _, axis in places)

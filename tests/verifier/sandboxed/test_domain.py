@@ -108,3 +108,12 @@ def test_other_shapes_of_an_image_are_no_squares_and_a_batch_of_one_grows():
     text = REFERENCE.replace("self.linear(x)", "x + 1")
     larger = derive_shapes(text, [asdict(InputSpec("x", "normal", "float32", (1, 16, 16)))])[0][0]["shape"]
     assert larger[0] == 2 and len(set(larger)) == 3
+
+
+def test_sizes_that_one_number_sets_stay_equal():
+    text = REFERENCE.replace("self.linear(x)", "x + x.mT if x.shape[0] == x.shape[1] else x[:, :0]")
+    square = "n = 16\n" + text.replace("torch.randn(96, 64)", "torch.randn(n, n)")
+    spec = asdict(InputSpec("x", "normal", "float32", (16, 16)))
+    shapes = [specs[0]["shape"] for specs in derive_shapes(square, [spec])]
+    assert shapes and all(rows == columns != 16 for rows, columns in shapes)
+    assert any(rows != columns for rows, columns in (specs[0]["shape"] for specs in derive_shapes(text, [spec])))
