@@ -14,7 +14,7 @@ from musadata.errors import Rejection
 from musadata.records import InputSpec, TensorFact, Trace
 from musadata.tasks.operator_recording import OperatorCall, OperatorRecorder, tensors_in
 from musadata.tasks.reference_loading import build_model
-from musadata.tasks.sizing.fake_execution import shapes_only
+from musadata.tasks.sizing.fake_execution import TakeBranches, record_branches, shapes_only
 from musadata.tracing.cost import operator_flops
 from musadata.tracing.inputs import draw, parse_literal
 from musadata.tracing.roofline import classify, traffic, unit_of
@@ -97,7 +97,8 @@ def record(reference: ModuleType, specs: Sequence[InputSpec], seed: int, values:
 
 
 def record_without_memory(reference: ModuleType, specs: Sequence[InputSpec], seed: int, own: Trace) -> Trace:
-    """The facts of one run on inputs of any size, which hold no values. `own`: those of a run with values.
+    """The facts of one run on inputs of any size, which hold no values. `own`: those of a run with values,
+    whose branches it takes.
 
     Tensors on the meta device are tried first. Where these meet others, or PyTorch has other operators for them, fake
     ones follow, which are ten times as slow.
@@ -106,15 +107,18 @@ def record_without_memory(reference: ModuleType, specs: Sequence[InputSpec], see
         Unscalable: what it does depends on values.
         Exception: whatever the reference raises.
     """
+    branches = record_branches(build_model(reference, seed), draw(own.inputs, seed))
     with suppress(Exception):
-        trace = _record_unfilled(build_model(reference, seed).to("meta"), specs, with_devices=False)
+        trace = _record_unfilled(build_model(reference, seed).to("meta"), specs, branches, with_devices=False)
         if trace.operators == own.operators:
             return trace
-    return _record_unfilled(build_model(reference, seed), specs, with_devices=True)
+    return _record_unfilled(build_model(reference, seed), specs, branches, with_devices=True)
 
 
-def _record_unfilled(model: torch.nn.Module, specs: Sequence[InputSpec], *, with_devices: bool) -> Trace:
-    with shapes_only(with_devices):
+def _record_unfilled(
+    model: torch.nn.Module, specs: Sequence[InputSpec], branches: Sequence[bool], *, with_devices: bool
+) -> Trace:
+    with shapes_only(with_devices), TakeBranches(branches):
         return _run(model, specs, [_unfilled(spec) for spec in specs])[0]
 
 

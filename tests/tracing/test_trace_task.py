@@ -64,6 +64,16 @@ def test_the_declared_size_is_traced_without_memory_and_comes_first(sandbox):
     assert first.flops == own.flops * (1 << 28) // 16 and first.tensors[-1].shape == (1 << 28, 32)
 
 
+def test_a_condition_on_values_goes_at_the_declared_size_as_it_went_on_proof():
+    checked = SIGNED_TARGET.replace(
+        "(self, x, target):\n", "(self, x):\n        if (x < 0).any():\n            x = x * x\n"
+    )
+    checked = checked.replace("torch.where(target == 1, x, torch.where(target == -1, -x, 0.0)).mean()", "x.exp()")
+    own, large = (dataclasses.asdict(InputSpec("x", "normal", "float32", (rows, 33))) for rows in (8, 1 << 24))
+    (declared,) = trace_reference(checked, [own], 5, 2, [large])["declared"]
+    assert declared["inputs"][0]["shape"] == (1 << 24, 33) and "aten.mul.Tensor" in declared["operators"]
+
+
 def test_the_sandbox_finds_the_same_facts_every_time_whatever_the_seed_draws(sandbox):
     first, again = (trace_task(example("block"), TracingConfig(), sandbox, 5) for _ in range(2))
     assert first == again

@@ -98,21 +98,34 @@ def record_branches(model: Callable[..., Any], values: Sequence[Any]) -> tuple[b
     return tuple(recorder.found)
 
 
+class TakeBranches(DispatchMode):
+    """Lets a fake execution read these truth values from tensors, in order; see `record_branches`."""
+
+    def __init__(self, branches: Sequence[bool]) -> None:
+        super().__init__()
+        self._branches = iter(branches)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is _READ_SCALAR and args[0].dtype is torch.bool:
+            for value in self._branches:
+                return value
+        return func(*args, **(kwargs or {}))
+
+
 class _CostRecorder(DispatchMode):
     """Adds up the work of every operator; no fake tensor of it stays alive."""
 
-    def __init__(self, budget: OperatorBudget, branches: Sequence[bool]) -> None:
+    def __init__(self, budget: OperatorBudget) -> None:
         super().__init__()
         self.seconds, self.work, self.operators, self.largest = 0.0, 0, 0, 0
-        self._budget, self._branches = budget, iter(branches)
+        self._budget = budget
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         keywords = kwargs or {}
         self._budget.spend()
         self.operators += 1
-        if func is _READ_SCALAR and args[0].dtype is torch.bool:
-            for value in self._branches:
-                return value
+        if func is _READ_SCALAR:
+            return func(*args, **keywords)
         _check_channels(func, args)
         result = func(*args, **keywords)
         if not func.is_view:
@@ -231,7 +244,7 @@ def measure_cost(
         Exception: whatever the reference raises.
     """
     inputs = sum(map(_bytes, tensors_in(values)))
-    with _CostRecorder(budget, branches) as recorder:
+    with TakeBranches(branches), _CostRecorder(budget) as recorder:
         outputs = tensors_in(model(*values))
     if not outputs or any(one.numel() == 0 for one in (*outputs, *tensors_in(values))):
         raise Unscalable("empty_output", "at other sizes it returns no elements")
