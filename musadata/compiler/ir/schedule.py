@@ -1,7 +1,7 @@
 """Schedules: how the work of a kernel is dealt to blocks, warps and threads, as a list of steps on axes.
 
-A schedule is a value. It is chosen (`emission/choosing.py`), carried out (`emission/emit.py`), compared, written down
-and carried out again: `Schedule.log` and `Schedule.read` are each other's inverse. As in tinygrad's `Opt(op, axis,
+A schedule is a value. It is chosen (`emission/schedule_plan.py`), carried out (`emission/emit.py`), compared, written
+down and carried out again: `Schedule.log` and `Schedule.read` are each other's inverse. As in tinygrad's `Opt(op, axis,
 amount)` and TVM's primitives, a step names an operation, an axis and an amount. Amounts that only follow from a task's
 sizes do not count when schedules are compared: two schedules are equal if they have the same structure.
 
