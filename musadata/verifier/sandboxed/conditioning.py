@@ -5,13 +5,12 @@ the result by the whole height of the step or not at all: there the tolerance is
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import product
 from typing import Any
 
 import torch
 
 from musadata.verifier.protocol.tolerance import CONDITION_FACTOR, REFERENCE_ERROR_FACTOR
-from musadata.verifier.sandboxed.rounding_noise import NOISE_FACTOR, Noise
+from musadata.verifier.sandboxed.rounding_noise import HALF_TYPES, NOISE_FACTOR, UNIT, Noise
 
 Oracle = Callable[[list[Any]], list[torch.Tensor]]
 ALTERNATE, ALIKE = True, False
@@ -19,7 +18,10 @@ ALTERNATE, ALIKE = True, False
 _NEAR = {2: 1 / 16, 4: 1.0, 8: 1.0}
 _FAR = {2: 1.0, 4: 64.0, 8: 64.0}  # adding in another order seldom moves a sum further
 _TINY = {2: 1e-10, 4: 1e-6, 8: 500.0}  # hundreds of float64 units, for every input type
-_NOISE_DRAWS = 2  # and each with the opposite sign, which falls on the other side of a threshold
+# Where rounding moves a result by more than any tolerance allows, an element that hardly moves in one draw may move in
+# others. Half as many show both sides of steps, and one suffices elsewhere.
+_NOISE_DRAWS = 8
+_CALM = 500 * UNIT  # of the output's size: such changes are allowed anyway
 _BENT = 0.25  # relative difference of the movements in both directions above which there is a step
 _SMOOTH = 1e-6  # of the output's size: the most that a tiny shake moves it where there is no step
 
@@ -44,12 +46,9 @@ def measure_conditioning(
     else:
         for errors in (_rounding(reference, oracle, values, alternate) for alternate in (ALTERNATE, ALIKE)):
             moves = [torch.maximum(*pair) for pair in zip(moves, errors or moves, strict=True)]
-    for seed, amount in product(range(_NOISE_DRAWS), (NOISE_FACTOR, -NOISE_FACTOR)):
-        noise = Noise(seed, amount)
-        swings = _swings(oracle, values, truth, noise)
-        moves = [torch.maximum(*pair) for pair in zip(moves, swings or moves, strict=True)]
-        if not noise.has_steps:
-            break
+    in_half = not exact and any(isinstance(one, torch.Tensor) and one.dtype in HALF_TYPES for one in values)
+    swings = _measure_swings(reference if in_half else oracle, values, truth, in_half)
+    moves = [torch.maximum(move, swing / CONDITION_FACTOR) for move, swing in zip(moves, swings, strict=True)]
     return shaken, [move.float() for move in moves]
 
 
@@ -72,15 +71,28 @@ def _rounding(reference: Oracle, oracle: Oracle, values: list[Any], alternate: b
         return []
 
 
-def _swings(oracle: Oracle, values: list[Any], truth: list[torch.Tensor], noise: Noise) -> list[torch.Tensor]:
-    """How far rounding on the way moves the result, as a condition: a sum of many is off by more than inputs that move
-    by an ulp show, and what is compared with a threshold then may fall on the other side. Empty if it does not run."""
-    try:
-        with noise:
-            noisy = oracle(values)
-        return [_distance(moved, right) / CONDITION_FACTOR for moved, right in zip(noisy, truth, strict=True)]
-    except Exception:  # whatever the reference raises under a mode, or another shape
-        return []
+def _measure_swings(run: Oracle, values: list[Any], truth: list[torch.Tensor], in_half: bool) -> list[torch.Tensor]:
+    """How far rounding on the way moves the result: a sum of many is off by more than inputs that move by an ulp show,
+    and what is compared with a threshold then may fall on the other side. As far as the reference runs under a mode.
+
+    `run`: the oracle; of one `in_half` the reference itself, which knows what is rounded to a half type.
+    """
+    swings = [torch.zeros(right.shape, dtype=torch.float64, device=right.device) for right in truth]
+    has_steps = False
+    for draw in range(_NOISE_DRAWS):
+        # The opposite signs fall on the other side of a threshold.
+        noise = Noise(draw // 2 if has_steps else draw, NOISE_FACTOR * (-1) ** draw)
+        try:
+            with noise:
+                noisy = run(values)
+            swings = [torch.maximum(s, _distance(*pair)) for s, *pair in zip(swings, noisy, truth, strict=True)]
+        except Exception:  # whatever the reference raises under a mode, or another shape
+            break
+        has_steps = noise.has_steps
+        calm = (bool((swing <= _CALM * _size(right)).all()) for swing, right in zip(swings, truth, strict=True))
+        if (in_half or all(calm)) and (not has_steps or 2 * (draw + 1) >= _NOISE_DRAWS):
+            break
+    return swings
 
 
 def _measure_steps(oracle: Oracle, values: list[Any], truth: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -105,8 +117,12 @@ def _is_discrete(right: torch.Tensor) -> bool:
 
 def _jumps(moved: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """Where a tiny shake moves the result by more than rounding."""
-    size = right.abs().double().nan_to_num(0.0, 0.0, 0.0).square().mean().sqrt()
-    return _distance(moved, right) > _SMOOTH * size
+    return _distance(moved, right) > _SMOOTH * _size(right)
+
+
+def _size(right: torch.Tensor) -> torch.Tensor:
+    """The root mean square."""
+    return right.abs().double().nan_to_num(0.0, 0.0, 0.0).square().mean().sqrt()
 
 
 def _distance(moved: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
