@@ -7,7 +7,7 @@ import re
 import pytest
 import torch
 
-from musadata.records import InputSpec
+from musadata.records import InputSpec, TensorFact
 from musadata.tasks.reference_loading import load_reference
 from musadata.teacher.unit_tests import list_functions, read_unit_test, write_unit_test
 from tests.compiler.references import task_of, traces_of
@@ -111,8 +111,7 @@ def test_what_only_moves_elements_is_compared_for_equality_and_on_unequal_sizes_
     text = write_unit_test(
         task_of("softmax"), [dataclasses.replace(one, operators=("aten.flip.default",)) for one in traces]
     )
-    assert "TOLERANCE = 0.0  # elements are only moved" in text
-    assert "TOLERANCE = 0.0001  # relative" in write_unit_test(task_of("softmax"), traces)
+    assert "TOLERANCE = 0  # elements are only moved" in text
     shapes = [(6, 6), (7, 7), (8, 8), (300, 300), (9, 5)]
     sets = [tuple(dataclasses.replace(spec, shape=shape) for spec in first.inputs) for shape in shapes]
     text = write_unit_test(task_of("softmax"), [dataclasses.replace(first, inputs=specs) for specs in sets])
@@ -157,11 +156,45 @@ def test_a_maximum_that_is_not_taken_away_shows(operators, right, wrong):
         functions["test_exponentials_that_overflow"](right, wrong)
 
 
-def test_a_small_error_of_elementwise_work_fails_where_sums_may_round():
-    for operator, tolerance in (("exp", "1e-05"), ("logsumexp", "1e-05"), ("mm", "0.0001"), ("mean", "0.0001")):
-        task = dataclasses.replace(task_of("softmax"), operators=(f"aten.{operator}.default",))
-        traces = [dataclasses.replace(one, operators=task.operators) for one in traces_of("softmax")]
-        assert f"TOLERANCE = {tolerance} " in write_unit_test(task, traces)
+def test_the_tolerance_grows_with_the_terms_of_a_sum_and_is_far_below_half_precision():
+    def tolerance(operator, length):
+        [first, *_] = traces_of("softmax")
+        tensors = (
+            TensorFact("x", "input", "", (8, length), (length, 1), "float32"),
+            TensorFact("y", "output", f"aten.{operator}.default", (8, 1), (1, 1), "float32", ("x",)),
+        )
+        trace = dataclasses.replace(first, tensors=tensors, operators=(f"aten.{operator}.default",))
+        text = write_unit_test(dataclasses.replace(task_of("softmax"), operators=trace.operators), [trace])
+        return float(re.search(r"TOLERANCE = (\S+) ", text)[1])
+
+    assert tolerance("exp", 100) == tolerance("exp", 10_000) == tolerance("sum", 1)
+    assert tolerance("exp", 100) < tolerance("sum", 100) < tolerance("sum", 10_000) < 2.0**-12 / 4
+
+
+@pytest.mark.parametrize("name", ["linear", "softmax"])
+def test_inputs_that_half_precision_or_tf32_rounds_show_it(name):
+    model = model_of(name)
+
+    def short(*inputs):
+        kept = {key: value.clone() for key, value in model.state_dict().items()}
+        model.load_state_dict({key: value.half().float() for key, value in kept.items()})
+        result = model(*(one.half().float() for one in inputs))
+        model.load_state_dict(kept)
+        return result
+
+    assert "test_values_that_half_precision_rounds" in run(name, short)
+    assert run(name, model) == []
+
+
+def test_an_epsilon_of_another_size_shows_with_small_values():
+    model, wrong = model_of("layer norm"), model_of("layer norm")
+    wrong.n.eps = wrong.n.eps / 2
+    task = dataclasses.replace(task_of("layer norm"), operators=("aten.native_layer_norm.default",))
+    text = write_unit_test(task, traces_of("layer norm"))
+    functions = {function.__name__: function for function in load(text)}
+    functions["test_small_values"](model, model)
+    with pytest.raises(AssertionError):
+        functions["test_small_values"](model, wrong)
 
 
 def test_large_values_are_said_to_overflow_only_where_something_is_exponentiated():
