@@ -25,7 +25,7 @@ FOLDS = 5
 MEASURED = ("optimisation", "faster over slower")
 PROGRAMS = ("generation", "reasoned", "repair", "optimisation")  # families of sft whose targets are programs
 ASKED = ("review", "feedback", "profiling", "question", "unit_test")
-FAMILIES = ("reasoning", *PROGRAMS, *ASKED, "rft", "right over wrong", "rl")
+FAMILIES = (*PROGRAMS, *ASKED, "rft", "right over wrong", "rl")
 CHARACTERS = '(){}[];,.+-*/%<>=&|!"#'
 
 

@@ -131,10 +131,10 @@ class UnitTestsConfig:
 
 @dataclass(frozen=True)
 class QuestionsConfig:
-    """Questions about tasks and their kernels, with answers that are checked.
+    """Questions about tasks and their kernels, asked of a model, with answers that are checked.
 
     Attributes:
-        per_task: how many; 0 for none. The compiler teacher makes fewer where the facts give no more.
+        per_task: how many; 0 for none.
     """
 
     per_task: int = 4

@@ -44,7 +44,7 @@ class SftRow:
     task_id: TaskId
     family: Annotated[
         str,
-        "What is taught: `reasoning`, `generation`, `reasoned`, `repair`, `review`, `feedback`, `question`, "
+        "What is taught: `generation`, `reasoned`, `repair`, `review`, `feedback`, `question`, "
         "`unit_test`, `optimisation`, `profiling` or `translation`.",
     ]
     prompt: Annotated[

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.views import VIEWS
-from musadata.corpus.views.supervised import REASONING, names_beyond
+from musadata.corpus.views.supervised import REASONED, names_beyond
 from musadata.records import (
     HUMAN,
     SCHEMA_VERSION,
@@ -155,8 +155,8 @@ def _count_reasoning(task: Task, annotation: Annotation, out: Writers) -> None:
     found: Annotation | Reject = annotation
     if beyond := names_beyond(task, annotation):
         detail = f"{len(beyond)} tensors, {beyond[0]} the first"
-        found = Reject(SCHEMA_VERSION, "sft", REASONING, "names what the prompt leaves out", detail, task.task_id)
-    out.take(REASONING, found)
+        found = Reject(SCHEMA_VERSION, "sft", REASONED, "names what the prompt leaves out", detail, task.task_id)
+    out.take(REASONED, found)
 
 
 def _count(candidates: Sequence[Candidate], out: Writers) -> None:

@@ -7,10 +7,9 @@ from typing import Any, ClassVar
 
 from musadata.corpus.views.knowledge import question_row
 from musadata.records import Question, Reject
-from musadata.sampling.questions import ask_questions, write_questions
+from musadata.sampling.questions import ask_questions
 from musadata.sampling.request_cache import RequestCache
 from musadata.storage.shards import Shard
-from musadata.teacher.compiler_teacher import CompilerTeacher
 from musadata.training_rows import SftRow
 from pipelines import journals, limits, resources
 from pipelines.steps import ShardStep, Writers, annotated_tasks, asking_settings, candidates_by_task, concurrently
@@ -19,7 +18,7 @@ from pipelines.versions import questions_version
 
 @dataclass(frozen=True)
 class WriteQuestions(ShardStep):
-    """Computes questions and answers from the facts, or has the teacher write them and checks their figures."""
+    """Has the teacher write questions and answers, and checks their figures. A teacher that is no model writes none."""
 
     stage: ClassVar[str] = "stage3.questions"
     reads: ClassVar[tuple[str, ...]] = ("stage1", "stage2", "stage3")
@@ -50,10 +49,6 @@ class WriteQuestions(ShardStep):
         """One for each task."""
         config, candidates = self.config, candidates_by_task(self.corpus, shard)
         for task, annotation in annotated_tasks(config, self.corpus, shard):
-            count = config.questions.per_task
-            if limits.is_remote(config.teacher):
-                teacher, mine = resources.teacher(config, self.corpus), candidates.get(task.task_id, ())
-                ask = cache.ask_teacher(teacher)
-                yield partial(ask_questions, task, annotation, mine, count, teacher.name, config.seed, ask)
-            else:
-                yield partial(write_questions, task, annotation, count, CompilerTeacher.name)
+            teacher, mine = resources.teacher(config, self.corpus), candidates.get(task.task_id, ())
+            ask, count = cache.ask_teacher(teacher), config.questions.per_task
+            yield partial(ask_questions, task, annotation, mine, count, teacher.name, config.seed, ask)

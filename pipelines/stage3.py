@@ -78,7 +78,7 @@ class Stage3(Stage):
         steps: list[ShardStep] = [Assemble(self.config, self.corpus)]
         if self.config.unit_tests.samples:
             steps.append(TestKernels(self.config, self.corpus, workers))
-        if self.config.questions.per_task:
+        if self.config.questions.per_task and limits.is_remote(self.config.teacher):
             steps.append(WriteQuestions(self.config, self.corpus))
         if self.config.ports.per_task:
             steps.append(PortKernels(self.config, self.corpus))

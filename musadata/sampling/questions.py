@@ -1,14 +1,8 @@
-"""Questions about a task and its kernels: computed from the facts, or asked of a teacher and checked against them."""
+"""Questions about a task and its kernels, asked of a teacher and checked against the facts."""
 
 import dataclasses
-import hashlib
 from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
-from random import Random
 from typing import Any
-
-import yaml
 
 from musadata.records import (
     SCHEMA_VERSION,
@@ -19,10 +13,10 @@ from musadata.records import (
     QuestionTopic,
     Reject,
     Task,
+    TensorFact,
     Trace,
 )
 from musadata.rows import content_id
-from musadata.sampling.fact_questions import ASKED, describe
 from musadata.sampling.rollout import Ask, request_seed
 from musadata.teacher.claims.expressions import Facts
 from musadata.teacher.claims.judging import judge_claim
@@ -33,18 +27,6 @@ from musadata.verifier.compilation.speculative_compile import predict_sources
 
 STEP = "question"
 _MOST_CHARACTERS = 8000  # of a question or an answer
-
-
-def write_questions(task: Task, annotation: Annotation, count: int, teacher: str) -> list[Question]:
-    """Up to `count` questions of different topics, whose answers are computed. The same rows give the same text."""
-    found: list[Question] = []
-    for make, topic in ASKED.items():
-        random = Random(int.from_bytes(hashlib.sha256(f"{task.task_id}:{make.__name__}".encode()).digest()[:8]))
-        figures = make(annotation.told[0], random) if len(found) < count else None
-        if figures is not None:
-            asked, answered = (text.format(**figures.values) for text in _wordings()[make.__name__].values())
-            found.append(_row(task, "", topic, figures.facts, asked, answered, Answer("", teacher=teacher)))
-    return found
 
 
 def pick_kernel(candidates: Sequence[Candidate]) -> tuple[Candidate | None, str]:
@@ -82,8 +64,22 @@ def ask_questions(
     return [_checked(task, about, facts, item, answer, known) for item in items[:count]]
 
 
+def _describe(*facts: TensorFact) -> str:
+    """A line for each tensor. What it was made from is named where all of that has a line too."""
+    listed = {fact.name for fact in facts}
+    return "\n".join(_line(fact, listed.issuperset(fact.operands)) for fact in facts)
+
+
+def _line(fact: TensorFact, is_traced: bool) -> str:
+    made = f", made by `{fact.operator}`" if fact.operands else ""
+    source = f" from {', '.join(fact.operands)}" if fact.operands and is_traced else ""
+    given = f" with {fact.arguments}" if fact.operands and fact.arguments else ""
+    layout = f"shape {fact.shape}, strides {fact.stride} in elements"
+    return f"`{fact.name}`: {fact.role}, {fact.dtype}, {layout}{made}{source}{given}."
+
+
 def _describe_trace(trace: Trace) -> str:
-    return f"{describe(*trace.tensors)}\nWork: {trace.flops} FLOPs. Least traffic: {trace.bytes} bytes."
+    return f"{_describe(*trace.tensors)}\nWork: {trace.flops} FLOPs. Least traffic: {trace.bytes} bytes."
 
 
 def _checked(
@@ -130,14 +126,6 @@ def _row(
         claim=claim,
         **answer.provenance(),
     )
-
-
-@cache
-def _wordings() -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = yaml.safe_load(
-        Path(__file__).with_name("questions.yaml").read_text(encoding="utf-8")
-    )
-    return found
 
 
 def reject(task: Task, reason: str, detail: str) -> Reject:

@@ -196,7 +196,7 @@ def test_trl_reads_every_format_and_puts_the_loss_where_it_belongs(published, tm
     )
     assert result.returncode == 0, result.stderr[-3000:]
     report = json.loads(result.stdout.splitlines()[-1])
-    assert set(report["sft"]) == {"reasoning", "generation", "reasoned", "repair", "review", "feedback"}
+    assert set(report["sft"]) == {"generation", "reasoned", "repair", "review", "feedback"}
     for family in report["sft"].values():
         assert family["only_the_completion"] and 0 < family["share"] < 1
     assert report["dpo_steps"] == report["grpo_steps"] == 1

@@ -73,7 +73,8 @@ def mended(make_row):
 def test_a_wrong_program_is_reviewed_together_with_the_right_one(mended):
     wrong, right = review_rows(*mended)
     assert wrong.completion[0].content.startswith("Verdict: wrong (")
-    assert right.completion[0].content == "Verdict: right"
+    verdict, *reasons = right.completion[0].content.split("\n\n")
+    assert verdict == "Verdict: right" and any("in the kernel `twice_kernel`" in reason for reason in reasons)
     one, other = (row.prompt[-1].content for row in (wrong, right))
     assert 1 <= len(list_changes(one, other)) <= 2
     programs = {row.candidate_id: row.prompt[-1].content for row in (wrong, right)}
@@ -198,12 +199,12 @@ def test_a_call_that_a_try_encloses_is_one_change():
     assert [line.text for line in change.new] == [call.strip()]
 
 
-def test_an_import_that_a_cheat_needs_is_not_its_place(mended):
+def test_what_is_only_not_allowed_is_neither_reviewed_nor_diagnosed(mended):
     task, annotation, candidates, trajectories = mended
     cheat = RIGHT.replace("extension.twice_cuda(x)", "F.relu(x)").replace("import torch\n", "import torch\nimport F\n")
     wrong = dataclasses.replace(candidates[1], source=cheat, fault="", error_class=ErrorClass.CHEATING)
-    (row,) = diagnosis_rows(task, annotation, [candidates[0], wrong, candidates[2]], _last_two(trajectories))
-    assert "`return F.relu(x)`" in row.completion[0].content and "import F" not in row.completion[0].content
+    rows = (task, annotation, [candidates[0], wrong, candidates[2]], _last_two(trajectories))
+    assert diagnosis_rows(*rows) == [] and review_rows(*rows) == []
 
 
 def _last_two(trajectories):

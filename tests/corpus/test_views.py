@@ -7,8 +7,9 @@ import pytest
 
 from musadata.corpus.views import preference_rows, rft_rows, rl_rows, sft_rows, shape_sets_of, task_of
 from musadata.corpus.views.knowledge import question_row, unit_test_row
-from musadata.corpus.views.supervised import answer_rows
-from musadata.records import ErrorClass, Question, Timing, UnitTest
+from musadata.corpus.views.mending import lines_at_fault
+from musadata.corpus.views.supervised import _is_drawn, answer_rows
+from musadata.records import ErrorClass, Finding, Question, Timing, UnitTest
 from musadata.rows import plain
 from musadata.sampling.pass_rate import measure_pass_rate
 from musadata.teacher.claims.steps import parse_steps
@@ -34,8 +35,17 @@ def story(make_row):
     return task, make_row.annotation(task), candidates, [trajectory for _, trajectory in played]
 
 
-def test_sft_has_a_row_per_family(story):
-    assert sorted(row.family for row in answer_rows(*story)) == ["generation", "reasoned", "reasoning", "repair"]
+def named(task, *, drawn):
+    """The task under an id by which its program is a target of `reasoned`, or of `generation`."""
+    ids = (f"task-{number}" for number in range(100))
+    return next(one for name in ids if _is_drawn(one := dataclasses.replace(task, task_id=name)) == drawn)
+
+
+def test_the_best_program_is_a_target_once_after_the_steps_or_as_it_was_sampled(story):
+    for drawn, family in ((True, "reasoned"), (False, "generation")):
+        rows = answer_rows(named(story[0], drawn=drawn), *story[1:])
+        assert sorted(row.family for row in rows) == sorted([family, "repair"])
+        assert rows[0].candidate_id == story[2][0].candidate_id
 
 
 def test_sft_learns_only_accepted_last_answers(story):
@@ -44,17 +54,17 @@ def test_sft_learns_only_accepted_last_answers(story):
     for row in answer_rows(*story):
         assert [message.role for message in row.completion] == ["assistant"]
         assert row.prompt[-1].role == "user"
-        if row.family != "reasoning":
-            assert any(source in row.completion[0].content for source in accepted)
+        assert any(source in row.completion[0].content for source in accepted)
     repair = next(row for row in answer_rows(*story) if row.family == "repair")
     assert [message.role for message in repair.prompt] == ["system", "user", "assistant", "user"]
     assert repair.completion[0].content == trajectories[1].turns[-1].answer
 
 
-def test_reasoning_is_learnt_only_where_the_traces_bear_it_out(story):
+def test_steps_are_learnt_only_where_the_traces_bear_them_out(story):
     task, annotation, candidates, trajectories = story
     doubtful = dataclasses.replace(annotation, grounded=False, ungrounded=("37",))
-    assert {row.family for row in answer_rows(task, doubtful, candidates, trajectories)} == {"generation", "repair"}
+    rows = answer_rows(named(task, drawn=True), doubtful, candidates, trajectories)
+    assert {row.family for row in rows} == {"generation", "repair"}
 
 
 def test_steps_that_name_what_the_prompt_leaves_out_are_not_learnt(story):
@@ -66,19 +76,20 @@ def test_steps_that_name_what_the_prompt_leaves_out_are_not_learnt(story):
     def families_of(text):
         step = dataclasses.replace(annotation.reasoning[0], text=text)
         told = dataclasses.replace(annotation, traces=(trace,), reasoning=(step, *annotation.reasoning[1:]))
-        return {row.family for row in answer_rows(task, told, candidates, trajectories)}
+        return {row.family for row in answer_rows(named(task, drawn=True), told, candidates, trajectories)}
 
-    assert families_of("`view_1` renames strides.") == {"generation", "reasoned", "reasoning", "repair"}
+    assert families_of("`view_1` renames strides.") == {"reasoned", "repair"}
     assert families_of("`view_79` renames strides.") == {"generation", "repair"}
 
 
 def test_the_six_steps_can_be_read_back_from_what_is_learnt(story):
-    row = next(row for row in sft_rows(*story) if row.family == "reasoning")
-    assert tuple(parse_steps(row.completion[0].content)) == story[1].reasoning
+    row = answer_rows(named(story[0], drawn=True), *story[1:])[0]
+    steps, _, _ = row.completion[0].content.partition("\n\n```python")
+    assert tuple(parse_steps(steps)) == story[1].reasoning
 
 
 def test_a_reasoned_answer_starts_with_the_analysis_that_its_prompt_does_not_have(story):
-    row = next(row for row in sft_rows(*story) if row.family == "reasoned")
+    row = answer_rows(named(story[0], drawn=True), *story[1:])[0]
     first = story[1].reasoning[0].text
     assert first in row.completion[0].content
     assert not any(first in message.content for message in row.prompt)
@@ -89,7 +100,7 @@ def test_words_and_program_of_a_reasoned_answer_are_of_one_schedule_and_teacher(
 
     def reasoned(annotation, **others):
         first, *rest = (dataclasses.replace(one, **others) if one.sample == 0 else one for one in candidates)
-        rows = answer_rows(task, annotation, [first, *rest], trajectories)
+        rows = answer_rows(named(task, drawn=True), annotation, [first, *rest], trajectories)
         return [row.candidate_id for row in rows if row.family == "reasoned"]
 
     last = [one.candidate_id for one in candidates if one.sample == 3]
@@ -99,7 +110,27 @@ def test_words_and_program_of_a_reasoned_answer_are_of_one_schedule_and_teacher(
     assert reasoned(annotation, schedule="another") == last
     mine = dataclasses.replace(annotation, schedule="mine")
     assert reasoned(mine, schedule="mine") == [candidates[0].candidate_id]
-    assert reasoned(annotation) == last  # the second that was kept
+
+
+def test_the_fastest_program_is_the_best_whatever_was_planned(story):
+    task, annotation, candidates, trajectories = story
+    timed = [dataclasses.replace(one, speedup=1.0 + one.sample) if one.accepted else one for one in candidates]
+    planned = dataclasses.replace(annotation, schedule=candidates[0].schedule)
+    rows = answer_rows(named(task, drawn=False), planned, timed, trajectories)
+    assert rows[0].candidate_id == candidates[-1].candidate_id
+
+
+@pytest.mark.parametrize("given_away", ["the line is named", "it is not allowed"])
+def test_what_the_report_says_itself_is_no_repair(story, given_away):
+    task, annotation, candidates, trajectories = story
+    failed = next(one for one in candidates if one.sample == 1 and not one.accepted)
+    mended = next(one for one in candidates if one.sample == 1 and one.accepted)
+    [line, *_] = lines_at_fault(failed.source, mended.source)
+    kind = ErrorClass.NOT_ALLOWED if given_away == "it is not allowed" else ErrorClass.COMPILE
+    finding = Finding("compile.error", "error: here", line=line)
+    told = dataclasses.replace(failed, error_class=kind, findings=(finding,))
+    others = [told if one is failed else one for one in candidates]
+    assert "repair" not in {row.family for row in answer_rows(task, annotation, others, trajectories)}
 
 
 def test_a_program_is_a_target_once_in_each_family(story):
@@ -108,7 +139,7 @@ def test_a_program_is_a_target_once_in_each_family(story):
     by_id = {candidate.candidate_id: candidate.source for candidate in candidates}
     for view in (sft_rows, rft_rows, preference_rows):
         rows = view(task, annotation, candidates, twice)
-        targets = [_target(row, by_id) for row in rows if getattr(row, "family", "") != "reasoning"]
+        targets = [_target(row, by_id) for row in rows]
         assert targets and len(set(targets)) == len(targets)
 
 
@@ -126,30 +157,22 @@ def test_a_renamed_program_is_the_same_target(story):
     assert rft_rows(task, annotation, [first, copy], [trajectories[0], told]) == []
 
 
-def test_rft_holds_what_generation_does_not(story):
+def test_rft_holds_what_sft_does_not(story):
     task, annotation, candidates, trajectories = story
-    (shown,) = [row for row in sft_rows(*story) if row.family == "generation"]
+    (shown,) = [row for row in sft_rows(*story) if row.family in ("generation", "reasoned")]
     (further,) = rft_rows(*story)
     accepted = [one.candidate_id for one in candidates if one.accepted and one.turn == 1]
     assert [shown.candidate_id, further.candidate_id] == accepted
     assert len(further.prompt) == 2  # what was found by repair is a target of `repair` alone
     dropped = [dataclasses.replace(candidate, kept=False) for candidate in candidates]
     assert rft_rows(task, annotation, dropped, trajectories) == []
-    assert "generation" in {row.family for row in sft_rows(task, annotation, dropped, trajectories)}
-
-
-def test_a_reasoned_answer_has_another_program_than_generation_where_there_is_one(story):
-    task, annotation, candidates, trajectories = story
-    programs = {row.family: row.candidate_id for row in sft_rows(*story)}
-    assert programs["generation"] != programs["reasoned"]
-    alone = {row.family: row.candidate_id for row in sft_rows(task, annotation, candidates, trajectories[:1])}
-    assert alone["generation"] == alone["reasoned"]
+    assert {"generation", "reasoned"} & {row.family for row in sft_rows(task, annotation, dropped, trajectories)}
 
 
 def test_a_seeded_fault_that_was_accepted_is_no_target(story):
     task, annotation, candidates, trajectories = story
     seeded = [dataclasses.replace(one, fault="off_by_one") if one.accepted else one for one in candidates]
-    assert {row.family for row in answer_rows(task, annotation, seeded, trajectories)} == {"reasoning"}
+    assert answer_rows(task, annotation, seeded, trajectories) == []
     assert rft_rows(task, annotation, seeded, trajectories) == []
     assert preference_rows(task, annotation, seeded, trajectories) == []
 
@@ -173,7 +196,7 @@ def test_an_answer_of_ten_megabytes_is_learnt_by_nobody(story):
         trajectories[1], turns=(dataclasses.replace(trajectories[1].turns[0], answer=text), trajectories[1].turns[1])
     )
     rows = (task, annotation, [candidates[0], long, *candidates[2:]], [trajectories[0], told, *trajectories[2:]])
-    assert {row.family for row in answer_rows(*rows)} == {"reasoning", "generation", "reasoned"}
+    assert {row.family for row in answer_rows(*rows)} <= {"generation", "reasoned"}
     assert all(len(row.prompt[-1].content) < len(text) for row in sft_rows(*rows))
     assert all(len(row.rejected[0].content) < len(text) for row in preference_rows(*rows))
 

@@ -1,16 +1,11 @@
-"""Every figure of a computed question is worked out again here; a teacher's questions are checked against the trace."""
+"""A teacher's questions are checked against the trace."""
 
 import json
-import re
-from dataclasses import replace
-from random import Random
 
-import numpy as np
 import pytest
 
 from musadata.records import Annotation, Bound, InputSpec, Question, QuestionTopic, Reject, TensorFact, Trace
-from musadata.sampling.fact_questions import ASKED, describe
-from musadata.sampling.questions import ask_questions, pick_kernel, write_questions
+from musadata.sampling.questions import _describe, ask_questions, pick_kernel
 from musadata.teacher.claims.steps import read_objects
 from musadata.teacher.protocol import REQUEST_FAILED, Answer, CannotAnswer, RequestFailed, RequestKind
 from tests.sampling.test_rollout import TASK
@@ -70,67 +65,11 @@ PROGRAM = f'from torch.utils.cpp_extension import load_inline\ncuda = """{CUDA}"
 KEPT = candidate(PROGRAM, kept=True)
 
 
-ASKED_BY_NAME = {make.__name__: make for make in ASKED}
-
-
-def evaluate(text: str) -> float:
-    return float(eval(text.replace("×", "*")))
-
-
-@pytest.mark.parametrize("name", ["t", "half", "deep"])
-def test_sectors_of_a_warp_are_counted_by_their_addresses(name):
-    fact = {
-        "t": TRACE.tensors[1],
-        "half": TensorFact("half", "intermediate", "aten.slice.Tensor", (100, 8), (24, 1), "float16", ("t",)),
-        "deep": TensorFact("deep", "output", "aten.permute.default", (4, 5, 16), (1, 64, 4), "float32", ("t",)),
-    }[name]
-    lone, places = Trace((), (fact,), (), 0, 0, 0.0, Bound.MEMORY), list(np.ndindex(fact.shape))
-    for seed in range(30):
-        values = ASKED_BY_NAME["coalescing"](lone, Random(seed)).values
-        read = places[values["first"] : values["last"] + 1]
-        elements = [sum(at * step for at, step in zip(place, fact.stride, strict=True)) for place in read]
-        assert values["sectors"] == len({element * values["size"] // 32 for element in elements})
-        told: list[int] = []
-        for lanes, start, step in re.findall(r"\| ([\d–]+) \| (\d+) \| (\d*) ?\|", values["runs"]):
-            first, _, last = lanes.partition("–")
-            told += [int(start) + lane * int(step or 0) for lane in range(int(last or first) - int(first) + 1)]
-        assert told == elements
-
-
-def test_no_question_is_asked_whose_answer_needs_no_thought():
-    whole = TensorFact("y", "output", "aten.relu.default", (4, 512), (512, 1), "float32", ("x",))
-    rows = TensorFact("z", "output", "aten.slice.Tensor", (4, 512), (1024, 1), "float32", ("x",))
-    for seed in range(10):
-        for fact in (whole, rows):  # aligned neighbours
-            assert ASKED_BY_NAME["coalescing"](Trace((), (fact,), (), 0, 0, 0.0, Bound.MEMORY), Random(seed)) is None
-
-
-def test_the_intensity_is_asked_for_where_the_bytes_have_to_be_added_up():
-    def roofline(trace):
-        return ASKED_BY_NAME["roofline"](trace, Random(0))
-
-    figures = roofline(TRACE)
-    assert figures.values["sum"] == "4 × (800 + 100 + 64)" and evaluate(figures.values["sum"]) == TRACE.bytes
-    assert str(TRACE.bytes) not in figures.facts and "13600 FLOPs" in figures.facts
-    assert roofline(replace(TRACE, tensors=TRACE.tensors[:4], bytes=3600)) is None  # two tensors
-    assert roofline(replace(TRACE, bytes=9)) is None  # not the sum of what is shown
-    wide = replace(TRACE, tensors=(*TRACE.tensors, replace(TRACE.tensors[0], name="w", dtype="float64")))
-    assert roofline(replace(wide, bytes=10256)).values["sum"] == "4 × (800 + 100 + 64) + 8 × 800"
-
-
 def test_facts_name_no_tensor_that_they_do_not_list():
     x, t, _, total, mm = TRACE.tensors
-    assert "made by `aten.mm.default`." in describe(x, mm)
-    assert "made by `aten.mm.default` from x, t." in describe(x, t, mm)
-    assert "made by `aten.sum.dim_IntList` with dim=[-1]." in describe(total)
-
-
-def test_questions_are_of_different_topics_and_the_same_rows_give_the_same_text():
-    rows = write_questions(TASK, ANNOTATION, 4, "compiler")
-    assert rows == write_questions(TASK, ANNOTATION, 4, "compiler")
-    assert {row.topic for row in rows} == set(ASKED.values()) and len(rows) == len(ASKED)
-    assert write_questions(TASK, ANNOTATION, 1, "compiler") == rows[:1]
-    assert not any(row.candidate_id or "{" in row.question + row.answer for row in rows)
+    assert "made by `aten.mm.default`." in _describe(x, mm)
+    assert "made by `aten.mm.default` from x, t." in _describe(x, t, mm)
+    assert "made by `aten.sum.dim_IntList` with dim=[-1]." in _describe(total)
 
 
 def test_sources_that_cannot_be_read_give_no_kernel():

@@ -5,7 +5,15 @@ import re
 from collections.abc import Sequence
 
 from musadata.corpus.views.answers import list_conversations
-from musadata.corpus.views.mending import Step, lines_at_fault, list_chains, name_fault, place_of, word
+from musadata.corpus.views.mending import (
+    Step,
+    leaves_open,
+    lines_at_fault,
+    list_chains,
+    name_fault,
+    place_of,
+    word,
+)
 from musadata.corpus.views.supervised import make_sft
 from musadata.corpus.views.symptoms import kernel_of
 from musadata.corpus.views.wording import choose
@@ -21,10 +29,12 @@ READER = "musadata"  # whose words the answers are
 def diagnosis_rows(
     task: Task, annotation: Annotation, candidates: Sequence[Candidate], trajectories: Sequence[Trajectory]
 ) -> list[SftRow]:
-    """One for each failed answer that a small change would mend: the change is what the cause is known from."""
+    """One for each failed answer that a small change would mend, and of which the tools do not name the place: the
+    change is what the cause is known from."""
     conversations = list_conversations(candidates, trajectories)
     chains = [chain for answers in conversations for chain in list_chains(answers, candidates)]
-    asked = {chain[0].candidate.source: chain for chain in chains if chain[0].candidate.feedback}
+    open_ones = [chain for chain in chains if leaves_open(chain[0].candidate, chain[0].mended) or len(chain) > 1]
+    asked = {chain[0].candidate.source: chain for chain in open_ones if chain[0].candidate.feedback}
     return [_row(task, annotation, chain) for chain in asked.values()]
 
 

@@ -85,6 +85,15 @@ def lines_at_fault(wrong: str, right: str) -> list[int]:
     return [line.number for change in _telling_changes(wrong, right) for line in change.old or (change.before,)]
 
 
+def leaves_open(wrong: Candidate, right: Candidate) -> bool:
+    """Whether the verifier's report on a program leaves something to find: it neither says what is not allowed nor
+    names a line that has to change."""
+    if wrong.error_class is not None and wrong.error_class.is_illegal:
+        return False
+    reported = {finding.line for finding in wrong.findings if finding.line}
+    return not reported.intersection(lines_at_fault(wrong.source, right.source))
+
+
 def place_of(change: Change, step: Step) -> str:
     """The function in which a change lies: "the kernel `add_kernel`"."""
     return name_place(step.candidate.source, (change.old or (change.before,))[0].number)

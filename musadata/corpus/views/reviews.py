@@ -1,8 +1,9 @@
-"""Reviews: a program and the question whether it is right. The answer is the verdict, of a wrong one with the place and
-the reason.
+"""Reviews: a program and the question whether it is right. The answer is the verdict with the place and the reason.
 
 Every wrong program is asked about together with the right one that it was mended to. The two are equal but for the
-fault, so neither their length nor their style gives the answer away.
+fault, so neither their length nor their style gives the answer away; of the right one the answer says why the place is
+right that is wrong in the other. Where that is not known, there is no row of the right one. Programs that only do what
+is not allowed are left out: that is read off, not found.
 """
 
 import hashlib
@@ -10,7 +11,7 @@ import json
 from collections.abc import Sequence
 
 from musadata.corpus.views.answers import different, list_conversations
-from musadata.corpus.views.mending import Step, lines_at_fault, list_chains, name_fault
+from musadata.corpus.views.mending import Step, lines_at_fault, list_chains, name_fault, word
 from musadata.corpus.views.supervised import make_sft
 from musadata.corpus.views.symptoms import describe_symptom
 from musadata.corpus.views.wording import after_comma, choose
@@ -38,8 +39,11 @@ def review_rows(
         drawn = int.from_bytes(hashlib.sha256(chains[0][0].candidate.candidate_id.encode()).digest()[:4])
         chain = chains[drawn % len(chains)]
         wrong, right = chain[0].candidate, chain[-1].mended
+        if wrong.error_class is not None and wrong.error_class.is_illegal:
+            continue
         rows.append(_row(task, annotation, wrong, right, _reject(chain)))
-        rows.append(_row(task, annotation, right, wrong, RIGHT))
+        if reasons := list(dict.fromkeys(filter(None, map(_defend, chain)))):
+            rows.append(_row(task, annotation, right, wrong, "\n\n".join([RIGHT, *reasons])))
     return rows
 
 
@@ -54,6 +58,12 @@ def _row(task: Task, annotation: Annotation, candidate: Candidate, other: Candid
     }
     question = render_review(task, annotation.told, candidate.source)
     return make_sft(task, FAMILY, question, answer, REVIEWER, candidate, json.dumps(evidence))
+
+
+def _defend(step: Step) -> str:
+    """Why the place is right that is wrong in the other program; "" where no rule says it, or nothing stands there."""
+    new = next((change for change in step.changes if change.new), None)
+    return word("right", new, step, rule=step.words.rule) if new and step.words else ""
 
 
 def _reject(chain: Sequence[Step]) -> str:

@@ -1,17 +1,19 @@
 """Rows for supervised and rejection-sampled fine-tuning. Every completion is a teacher's own words, and every piece of
 code in one was accepted by the verifier."""
 
+import hashlib
 import re
 from collections.abc import Sequence
 
-from musadata.corpus.views.answers import Prompt, Sampled, different, list_conversations
+from musadata.corpus.views.answers import Prompt, Sampled, different, list_conversations, same_program
+from musadata.corpus.views.mending import leaves_open
 from musadata.records import SCHEMA_VERSION, Annotation, Candidate, Task, Trajectory
 from musadata.rows import content_id
 from musadata.teacher.prompts import lists_all, quote_answers, render_generation, render_reasoning, render_steps
 from musadata.tokens import count_columns
 from musadata.training_rows import ChatMessage, RftRow, SftRow
 
-REASONING = "reasoning"
+REASONED = "reasoned"
 _NAME = re.compile(r"`([\w.]+)`")
 _WORD = re.compile(r"[\w.]+")
 
@@ -19,45 +21,51 @@ _WORD = re.compile(r"[\w.]+")
 def answer_rows(
     task: Task, annotation: Annotation, candidates: Sequence[Candidate], trajectories: Sequence[Trajectory]
 ) -> list[SftRow]:
-    """What one task teaches by its analysis and its accepted programs, in four families.
+    """What one task teaches by its best accepted program and by its repairs.
 
-    `reasoning`: facts to the six steps, where the traces bear all of them out and the facts that the prompt shows are
-    enough (`names_beyond`). `generation`: facts and analysis to an accepted answer. `reasoned`: facts to the analysis
-    followed by an accepted answer in the schedule that it plans, which is what a model without a teacher at its side
-    has to do; there is none where the teacher does not say which schedules these are. Its program is another one than
-    that of `generation` where there is a second.
-    `repair`: answers that failed, the verifier's feedback on each, and the accepted answer.
+    The program is the fastest one where times were measured, else one in the schedule that the analysis plans, else the
+    first that was kept. Every second task has it as `reasoned`: facts to the six steps followed by the program, which
+    is what a model without a teacher at its side has to do. That takes an analysis which plans this program's schedule,
+    which the traces bear out, and for which the facts that the prompt shows are enough (`names_beyond`). All others
+    have it as `generation`: the prompt and the answer as sampled. `repair`: answers that failed, the verifier's
+    feedback on each, and the accepted answer, where the feedback on one leaves something to find (`leaves_open`).
     """
     conversations = list_conversations(candidates, trajectories)
     rows = []
-    teaches = annotation.grounded and not names_beyond(task, annotation)
-    if teaches:
-        question = render_reasoning(task, annotation.told)
-        rows.append(make_sft(task, REASONING, question, render_steps(annotation.reasoning), annotation.teacher))
-    if generation := _choose_generation(annotation, conversations):
-        rows.append(_from_answer(task, "generation", generation))
-    for one in _choose_reasoned(annotation, conversations) if teaches else ():
-        question = render_generation(task, annotation.told)
-        completion = f"{render_steps(annotation.reasoning)}\n\n```python\n{one.candidate.source.strip()}\n```\n"
-        rows.append(make_sft(task, "reasoned", question, completion, one.candidate.teacher, one.candidate))
-    repaired = [answers[-1] for answers in conversations if answers[-1].is_target and not answers[-1].is_first]
-    return [*rows, *(_from_answer(task, "repair", one) for one in different(repaired, _program))]
+    if best := choose_best(annotation, conversations):
+        if _is_drawn(task) and _plans(annotation, best) and annotation.grounded and not names_beyond(task, annotation):
+            question = render_generation(task, annotation.told)
+            text = f"{render_steps(annotation.reasoning)}\n\n```python\n{best.candidate.source.strip()}\n```\n"
+            rows.append(make_sft(task, REASONED, question, text, best.candidate.teacher, best.candidate))
+        else:
+            rows.append(_from_answer(task, "generation", best))
+    repaired = [answers for answers in conversations if answers[-1].is_target and not answers[-1].is_first]
+    found = [answers[-1] for answers in repaired if any(map(_leaves_open, answers, answers[1:]))]
+    return [*rows, *(_from_answer(task, "repair", one) for one in different(found, _program))]
 
 
-def _choose_reasoned(annotation: Annotation, conversations: Sequence[Sequence[Sampled]]) -> list[Sampled]:
-    """An accepted answer of the annotation's teacher in the schedule that the annotation plans: the second that was
-    kept, if it is one."""
-    chosen, planned = choose_first_answers(conversations), (annotation.teacher, annotation.schedule)
-    ordered = [*chosen[1:2], *chosen[:1], *_accepted(conversations)] if annotation.schedule else []
-    return [one for one in ordered if (one.candidate.teacher, one.candidate.schedule) == planned][:1]
+def _leaves_open(failed: Sampled, after: Sampled) -> bool:
+    return leaves_open(failed.candidate, after.candidate)
 
 
-def _choose_generation(annotation: Annotation, conversations: Sequence[Sequence[Sampled]]) -> Sampled | None:
-    """The first answer that was kept and is not that of `reasoned`, if there is one."""
-    chosen = choose_first_answers(conversations)
-    reasoned = [one.candidate.candidate_id for one in _choose_reasoned(annotation, conversations)]
-    others = [one for one in chosen if one.candidate.candidate_id not in reasoned]
-    return next(iter([*others, *chosen]), None)
+def _is_drawn(task: Task) -> bool:
+    """Of every second task, by its id."""
+    return hashlib.sha256(f"{REASONED}:{task.task_id}".encode()).digest()[0] % 2 == 0
+
+
+def _plans(annotation: Annotation, answer: Sampled) -> bool:
+    planned = (annotation.teacher, annotation.schedule)
+    return bool(annotation.schedule) and (answer.candidate.teacher, answer.candidate.schedule) == planned
+
+
+def choose_best(annotation: Annotation, conversations: Sequence[Sequence[Sampled]]) -> Sampled | None:
+    """The accepted first answer that a model should give; none where there is none."""
+
+    def rank(answer: Sampled) -> tuple[float, bool, bool]:
+        one = answer.candidate
+        return -(one.speedup or 0.0), not _plans(annotation, answer), not one.kept
+
+    return min(_accepted(conversations), key=rank, default=None)
 
 
 def names_beyond(task: Task, annotation: Annotation) -> list[str]:
@@ -128,10 +136,10 @@ def rft_rows(
 ) -> list[RftRow]:
     """The further accepted programs of a task, each with the prompt that it was sampled from.
 
-    They are those that were kept because they differ, without the one that `sft` has as `generation`.
+    They are those that were kept because they differ, without the one that `sft` has.
     """
     conversations = list_conversations(candidates, trajectories)
-    generation = _choose_generation(annotation, conversations)
+    best = choose_best(annotation, conversations)
     return [
         RftRow(
             rft_id=content_id("rft", task.task_id, one.candidate.candidate_id, one.prompt, one.message),
@@ -152,5 +160,5 @@ def rft_rows(
             **count_columns(prompt=one.prompt, completion=one.message, conversation=(*one.prompt, *one.message)),
         )
         for one in choose_first_answers(conversations)
-        if one != generation
+        if best is None or not same_program(one.candidate.source, best.candidate.source)
     ]

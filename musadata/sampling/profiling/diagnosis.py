@@ -21,13 +21,11 @@ OPERATIONS: Mapping[str, Callable[[float, float], float]] = {
 }
 _PLACE = re.compile(r"\{(\w+)(?: ([-/×]) (\w+)( %)?)?\}")
 _MOST_PROBLEMS = 3
-_CLEAN = 1.5  # times the different sectors, up to which traffic is what the operation needs
 
 
 def write_diagnosis(counters: Counters, code: KernelCode) -> tuple[str, str]:
-    """The kind of the first problem, of "clean" where the kernel does what it has to, and the text; "" for both where
-    the counters do not decide."""
-    problems = find_problems(counters, code)[:_MOST_PROBLEMS] or _no_problem(counters, code)
+    """The kind of the first problem and the text; "" for both where the counters show none."""
+    problems = find_problems(counters, code)[:_MOST_PROBLEMS] or _shared(counters, code)
     parts = []
     for number, problem in enumerate(problems):
         said = {part: fill(words, problem.values) for part, words in wordings()[problem.kind].items()}
@@ -39,15 +37,14 @@ def _headed(said: Mapping[str, str]) -> str:
     return "\n\n".join(f"**{part.capitalize()}.** {words}" for part, words in said.items())
 
 
-def _no_problem(counters: Counters, code: KernelCode) -> list[Problem]:
-    sectors, different = counters.get(names.SECTORS), counters.get(names.DIFFERENT)
+def _shared(counters: Counters, code: KernelCode) -> list[Problem]:
+    """Tiles whose traffic costs more than that of global memory, without conflicts."""
+    sectors = counters.get(names.SECTORS)
     conflicts = sum(counters.get(names.conflicts_name(operation)) for operation in ("load", "store"))
     loads = counters.get(names.wavefronts_name("load"))
-    values = {"sectors": sectors, "least": counters.get(names.LEAST_SECTORS), "different": different}
     if WAVEFRONT * loads > sectors and not conflicts and TILE.search(code.text):
         return [Problem("shared", 0.0, {"sectors": sectors, "wavefronts": loads, "conflicts": conflicts})]
-    is_clean = sectors <= _CLEAN * different and not loads and counters.blocks > 1
-    return [Problem("clean", 0.0, values)] if is_clean else []
+    return []
 
 
 def fill(wording: str, values: Mapping[str, Any]) -> str:

@@ -9,17 +9,21 @@ from random import Random
 from musadata.config import ProfilingConfig
 from musadata.records import SCHEMA_VERSION, Candidate, Reject, Task
 from musadata.rows import plain
+from musadata.sampling.profiling import metrics as names
 from musadata.sampling.profiling.check import check_diagnosis
 from musadata.sampling.profiling.countable import choose_launch
-from musadata.sampling.profiling.diagnosis import write_diagnosis
+from musadata.sampling.profiling.diagnosis import fill, wordings, write_diagnosis
 from musadata.sampling.profiling.kernel_code import KernelCode, read_kernels
 from musadata.sampling.profiling.metrics import DEVICE, Counters, render_table
+from musadata.sampling.profiling.problems import total_cost
 from musadata.teacher.prompts import render_profile
 from musadata.training_rows import ChatMessage
 from musadata.verifier.protocol.access_counts import CountedCall
 
 FAMILY = "profiling"
 STEP = "profile"
+MENDED = 1.5  # times the cost of a kernel that shows how it is done
+_MOST_PROGRAMS = 4
 # A task, a candidate's source, windows of its kernels (see `Verifier.count_accesses`), and the most accesses.
 CountAccesses = Callable[[Task, str, Mapping[str, int], int], CountedCall]
 
@@ -44,25 +48,34 @@ def is_profiled(task: Task, config: ProfilingConfig) -> bool:
 def profile_task(
     task: Task, candidates: Sequence[Candidate], count: CountAccesses, config: ProfilingConfig
 ) -> Profile | Reject:
-    """The profile of one of a task's accepted candidates, one that was kept if there is one; a reject with the reason
-    where no launch has exact counts."""
-    accepted = [one for one in candidates if one.accepted and not one.fault]
-    programs = [one for one in accepted if one.kept] or accepted
+    """The profile of the kernel that costs most among the accepted candidates of a task, and with its diagnosis the
+    same kernel of another one that costs far less, where there is one; a reject with the reason where no launch has
+    exact counts or nothing is to be mended."""
+    programs = [one for one in candidates if one.accepted and not one.fault][:_MOST_PROGRAMS]
     if not programs:
         return reject(task, "no accepted candidate", "")
-    candidate = _random(task.task_id, "candidate").choice(programs)
-    kernels = read_kernels(candidate.source)
-    windows = {name: code.window for name, code in kernels.items() if code.window}
-    call = count(task, candidate.source, windows, config.accesses)
-    if call.why:
-        return reject(task, "cannot be counted", call.why)
-    chosen = choose_launch(call.launches, kernels)
-    if isinstance(chosen, str):
-        return reject(task, "no exact counts", chosen)
-    return make_profile(task, candidate, *chosen)
+    counted, reasons = [], list[Reject]()
+    for candidate in programs:
+        kernels = read_kernels(candidate.source)
+        windows = {name: code.window for name, code in kernels.items() if code.window}
+        call = count(task, candidate.source, windows, config.accesses)
+        chosen = call.why or choose_launch(call.launches, kernels)
+        if isinstance(chosen, str):
+            reasons.append(reject(task, "cannot be counted" if call.why else "no exact counts", chosen))
+        else:
+            counted.append((candidate, *chosen))
+    if not counted:
+        return reasons[0]
+    candidate, counters, code = max(counted, key=lambda one: total_cost(one[1]))
+    others = [one[1:] for one in counted if (one[2].name, set(one[2].pointers)) == (code.name, set(code.pointers))]
+    best, better = min(others, key=lambda one: total_cost(one[0]))
+    mended = (best, better) if total_cost(best) * MENDED <= total_cost(counters) else None
+    return make_profile(task, candidate, counters, code, mended)
 
 
-def make_profile(task: Task, candidate: Candidate, counters: Counters, code: KernelCode) -> Profile | Reject:
+def make_profile(
+    task: Task, candidate: Candidate, counters: Counters, code: KernelCode, mended: tuple[Counters, KernelCode] | None
+) -> Profile | Reject:
     """Question and answer about one launch; a reject if a figure of the answer is not borne out."""
     kind, text = write_diagnosis(counters, code)
     if not kind:
@@ -70,13 +83,24 @@ def make_profile(task: Task, candidate: Candidate, counters: Counters, code: Ker
     wrong = check_diagnosis(text, counters)
     if wrong:
         return reject(task, "contradicts the counters", wrong[0])
-    whole = "\n\n".join([*code.called, code.text])
-    grid, block = (", ".join(map(str, triple)) for triple in (counters.grid, counters.block))
-    launch = f"{counters.kernel}<<<({grid}), ({block})>>>"
-    table = render_table(counters)
-    prompt = render_profile(whole, launch, task.inputs, DEVICE, table)
+    if mended:
+        best, better = mended
+        values = {"now": best.get(names.SECTORS), "before": counters.get(names.SECTORS), "launch": _launch(best)}
+        values |= {"waves": sum(best.get(names.wavefronts_name(one)) for one in ("load", "store"))}
+        text = f"{text}\n\n{fill(wordings()['mended']['change'], values)}\n\n```cuda\n{_whole(better)}\n```"
+    prompt = render_profile(_whole(code), _launch(counters), task.inputs, DEVICE, render_table(counters))
     evidence = json.dumps({"kind": kind, "counters": plain(counters)}, ensure_ascii=False)
     return Profile(candidate, kind, prompt, text, evidence)
+
+
+def _whole(code: KernelCode) -> str:
+    """A kernel with the device functions that it calls."""
+    return "\n\n".join([*code.called, code.text])
+
+
+def _launch(counters: Counters) -> str:
+    grid, block = (", ".join(map(str, triple)) for triple in (counters.grid, counters.block))
+    return f"{counters.kernel}<<<({grid}), ({block})>>>"
 
 
 def reject(task: Task, reason: str, detail: str) -> Reject:

@@ -41,9 +41,9 @@ UNDECIDED = {  # what follows from the small size that was counted at
     "reduction": replace(COPY, requests=400, barriers=72, divergent_requests=100, shared_memory=(EXCHANGE,)),
     "shuffles": replace(COPY, requests=400, barriers=16, collectives=320, shared_memory=(EXCHANGE,)),
     "one block": replace(COPY, grid=(1, 1, 1), idle_threads=120),
+    "clean": replace(COPY, grid=(4000, 1, 1)),
 }
 LAUNCHES = {
-    "clean": replace(COPY, grid=(4000, 1, 1)),
     "transposed": replace(COPY, global_memory=(replace(LOADS, sectors=1024), STORES)),
     "strided": replace(COPY, touched=WIDE, global_memory=(replace(LOADS, sectors=224), STORES)),
     "scattered_stores": replace(COPY, global_memory=(LOADS, replace(STORES, sectors=1024))),
