@@ -51,6 +51,7 @@ class Cost:
         bytes: inputs, outputs and the largest intermediate together.
         work: on the emulator, where an element that an operator reads or writes takes as long as some FLOPs of a
             product.
+        scanned: the part of `work` that is there only if a kernel reads a whole prefix for every element.
         operators: how many were dispatched.
         rows: the first size of each output, 0 for a number.
     """
@@ -60,6 +61,7 @@ class Cost:
     work: int
     operators: int
     rows: tuple[int, ...] = ()
+    scanned: int = 0
 
 
 @dataclass
@@ -117,7 +119,7 @@ class _CostRecorder(DispatchMode):
 
     def __init__(self, budget: OperatorBudget) -> None:
         super().__init__()
-        self.seconds, self.work, self.operators, self.largest = 0.0, 0, 0, 0
+        self.seconds, self.work, self.scanned, self.operators, self.largest = 0.0, 0, 0, 0, 0
         self._budget = budget
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -136,7 +138,7 @@ class _CostRecorder(DispatchMode):
             flops = max(flops, _gathered_flops(func, args, result))
             self.work += flops // _FLOPS_PER_ELEMENT + sum(one.numel() for one in touched)
             if func.overloadpacket.__name__ in _SCANS:  # kernels may well read a whole prefix for every element
-                self.work += sum(one.numel() * max(one.shape, default=1) for one in produced[:1])
+                self.scanned += sum(one.numel() * max(one.shape, default=1) for one in produced[:1])
             self.largest = max([self.largest, *map(_bytes, produced)])
         return result
 
@@ -250,4 +252,5 @@ def measure_cost(
         raise Unscalable("empty_output", "at other sizes it returns no elements")
     total = inputs + sum(map(_bytes, outputs)) + recorder.largest
     rows = tuple(len(one) if one.dim() else 0 for one in outputs)
-    return Cost(recorder.seconds, total, recorder.work, recorder.operators, rows)
+    work = recorder.work + recorder.scanned
+    return Cost(recorder.seconds, total, work, recorder.operators, rows, recorder.scanned)

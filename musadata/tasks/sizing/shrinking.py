@@ -5,9 +5,10 @@ is little enough work for any backend: each by the same power of itself, so that
 is executed on fake tensors alone until its sizes are small.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -36,6 +37,7 @@ _SHARES = (1.0, 0.7, 0.4)  # of it, in further rounds
 _LAST_SHARE = 0.2  # beside sizes that stay as they are
 _TRIALS = 8
 _LEAST_HALVED = 4
+_LITTLE_MORE = 1.6
 _MOST_AGREED = 4096  # integers that are kept as they are
 _WHOLE_WARPS = 64
 _SEEN_OF_RANGE = 0.9  # of the integers below a bound, in a few draws
@@ -56,13 +58,21 @@ class _Trial:
 class _Shrinking:
     """The search for smaller sizes of one text, of which some stay."""
 
-    def __init__(self, source: str, kept: frozenset[Constant] = frozenset(), most_work: int = MOST_WORK):
-        self._source, self._kept, self._most_work = source, kept, most_work
+    def __init__(
+        self,
+        source: str,
+        kept: frozenset[Constant] = frozenset(),
+        most_work: int = MOST_WORK,
+        enough: int = ENOUGH_WORK,
+        in_one_pass: bool = False,
+    ):
+        self._source, self._kept, self._most_work, self._enough = source, kept, most_work, enough
+        self._in_one_pass = in_one_pass  # what scans: kernels that read a whole prefix end for lack of time
         self._constants = find_constants(source)
         self._sizes = [one for one in self._constants if not one.bounds]
         self._budget = OperatorBudget(_MOST_FAKE_OPERATORS)
         self._with_devices = False
-        self.work = 0  # of one call of the text as it is, once `find` knows it
+        self.work = self.least_work = 0  # of one call of the text as it is, and of the last of what `find` returns
 
     def find(self) -> list[Values]:
         """Other values for some of the text's integers; none if it is little work as it is.
@@ -75,8 +85,8 @@ class _Shrinking:
             Unscalable: what the reference does depends on values, or no smaller sizes were found.
         """
         cost = self._own_cost()
-        self.work = cost.work
-        if cost.work <= ENOUGH_WORK:
+        self.work = self.least_work = cost.work - cost.scanned
+        if cost.work <= self._enough:
             return [{}]
         own = _Trial({}, cost)
         found, budget = own, max(self._budget.left, _TRIALS * cost.operators)
@@ -86,12 +96,15 @@ class _Shrinking:
                 one for one in self._constants if not one.bounds and one.value not in fixed and one not in self._kept
             ]
             found = self._shrink_evenly(own) or self._shrink_in_turn(own)
-            if found.cost.work <= 2 * ENOUGH_WORK:
+            if found.cost.work <= 2 * self._enough:
                 break
+        if self._kept:
+            found = self._raise_cheap(found)
         if found.cost.work > self._most_work:
             raise Unscalable(_FIXED, "no smaller sizes of it were found that run")
         even = self._keep_apart(self._restore_others(found))
         uneven = self._make_uneven(even)
+        self.least_work = even.cost.work - even.cost.scanned
         return [self._with_bounds(one.values) for one in ([uneven] if uneven is even else [uneven, even])]
 
     def _of_parameters(self) -> set[int]:
@@ -116,12 +129,12 @@ class _Shrinking:
 
     def _shrink_evenly(self, own: _Trial) -> _Trial | None:
         """All sizes by the same power, which is guessed: the work is about a product of sizes."""
-        power = math.log(ENOUGH_WORK) / math.log(own.cost.work)
+        power = math.log(self._enough) / math.log(own.cost.work)
         for _ in range(_TRIALS if self._sizes else 0):
             found = self._try({one: _even(one.value, power) for one in self._sizes})
             if found is None:
                 return None
-            if found.cost.work <= ENOUGH_WORK:
+            if found.cost.work <= self._enough:
                 return found
             power -= _STEP
         return None
@@ -134,13 +147,13 @@ class _Shrinking:
         for share in (*_SHARES, *[_LAST_SHARE] * bool(self._kept)):
             before = best.values
             for together in (*groups, *((one,) for group in groups if len(group) > 1 for one in group)):
-                power = share * math.log(ENOUGH_WORK) / math.log(own.cost.work)
+                power = share * math.log(self._enough) / math.log(own.cost.work)
                 while power < 1 and all(best.values.get(one) == before.get(one) for one in together):
                     found = self._try(best.values | {one: _even(one.value, power) for one in together})
                     if found is not None and found.cost.work < best.cost.work:
                         best = found
                     power += 3 * _STEP
-            if best.cost.work <= 2 * ENOUGH_WORK:
+            if best.cost.work <= 2 * self._enough:
                 break
         return best
 
@@ -148,7 +161,7 @@ class _Shrinking:
         """Sizes that are no multiples of anything, where the reference accepts them."""
         for together in _of_one_value([one for one, value in found.values.items() if value % 2 == 0]):
             trial = self._try(found.values | {one: found.values[one] | 1 for one in together})
-            if trial is not None and trial.cost.work <= 2 * ENOUGH_WORK:
+            if trial is not None and trial.cost.work <= 2 * self._enough:
                 found = trial
         return found
 
@@ -157,13 +170,27 @@ class _Shrinking:
         they are often sizes of windows."""
         for one in list(found.values):
             trial = self._try({other: value for other, value in found.values.items() if other != one})
-            most = 2 * ENOUGH_WORK if one.value <= _WINDOW else found.cost.work
+            most = 2 * self._enough if one.value <= _WINDOW else found.cost.work
             if trial is not None and trial.cost.work <= most:
                 found = trial
         return found
 
+    def _raise_cheap(self, found: _Trial) -> _Trial:
+        """Sizes that have become smaller than what vectors divide are so no more, where that is little more work: the
+        length of a head is, beside a sequence that stays."""
+        most = max(2 * self._enough, int(_LITTLE_MORE * found.cost.work))
+        for together in _of_one_value(list(found.values)):
+            twos = min(together[0].value & -together[0].value, _WINDOW)
+            while twos > found.values.get(together[0], twos):
+                trial = self._try(found.values | dict.fromkeys(together, twos))
+                if trial is not None and trial.cost.work <= most:
+                    found = trial
+                twos //= 2
+        return found
+
     def _keep_apart(self, found: _Trial) -> _Trial:
-        """Sizes that would equal an integer that stays are doubled: as many groups as channels are another case."""
+        """Sizes that would equal an integer that stays are doubled: as many groups as channels are another case. Of two
+        that would be equal the larger is doubled or the smaller halved: so is an image that is a square."""
         stay = {one.value for one in find_constants(self._source, least=2) if one not in found.values}
         groups = _of_one_value(list(found.values))
         for together in groups:
@@ -171,13 +198,29 @@ class _Shrinking:
                 doubled = found.values | {one: _near(one.value, 2 * found.values[one]) for one in together}
                 trial = self._try_with_smaller(doubled, [group for group in groups if group != together])
                 found = trial or found
+        for larger, smaller in itertools.combinations(groups, 2):
+            both = {found.values.get(group[0]) for group in (larger, smaller)}
+            for group, factor in ((larger, 2.0), (smaller, 0.5)) if len(both) == 1 else ():
+                trial = self._move(found, group, factor, stay)
+                if trial is not None:
+                    found = trial
+                    break
         return found
+
+    def _move(self, found: _Trial, group: tuple[Constant, ...], factor: float, stay: set[int]) -> _Trial | None:
+        """With some sizes larger or smaller by a factor, unless others have that size, or it is too much work."""
+        new = int(factor * found.values.get(group[0], 0))
+        taken = stay | {value for one, value in found.values.items() if one not in group}
+        if new in taken or not _LEAST_HALVED <= new < group[0].value:
+            return None
+        trial = self._try(found.values | {one: _near(one.value, new) for one in group})
+        return trial if trial is not None and trial.cost.work <= 2 * self._enough else None
 
     def _try_with_smaller(self, values: Values, groups: list[tuple[Constant, ...]]) -> _Trial | None:
         """The text with these sizes, and with the largest of these groups halved while it is too much work."""
         for _ in range(_TRIALS):
             trial = self._try(values)
-            if trial is None or trial.cost.work <= 2 * ENOUGH_WORK:
+            if trial is None or trial.cost.work <= 2 * self._enough:
                 return trial
             largest = max(groups, key=lambda group: values[group[0]], default=())
             if not largest or values[largest[0]] < _LEAST_HALVED:
@@ -209,7 +252,8 @@ class _Shrinking:
         with shapes_only(self._with_devices):
             reference = load_reference(source)
             model = reference.Model(*reference.get_init_inputs())
-            return measure_cost(model, list(reference.get_inputs()), self._budget)
+            cost = measure_cost(model, list(reference.get_inputs()), self._budget)
+        return replace(cost, work=cost.work - cost.scanned, scanned=0) if self._in_one_pass else cost
 
 
 def _even(size: int, power: float) -> int:
@@ -234,7 +278,8 @@ def _of_one_value(constants: Sequence[Constant]) -> list[tuple[Constant, ...]]:
 
 def resize_reference(source: str, sizes: Sequence[Sequence[int]], most_work: int) -> dict[str, Any]:
     """What `read_reference` returns for the text with some sizes of other values, [old, new], that stay; of one value
-    all, or [old, new, number] one of them. There are no forms if a call is more than `most_work`."""
+    all, or [old, new, number] one of them. There are no forms if a call is more than `most_work`; of no sizes, forms
+    that are not much less. `work`: of the last form."""
     constants = [one for one in find_constants(source) if not one.bounds]
     resized: dict[Constant, int] = {}
     for old, new, *number in sizes:
@@ -242,14 +287,16 @@ def resize_reference(source: str, sizes: Sequence[Sequence[int]], most_work: int
         resized |= dict.fromkeys([alike[number[0]]] if number else alike, new)
     changed = replace_constants(source, resized)
     moved = zip(constants, (one for one in find_constants(changed) if not one.bounds), strict=False)
+    kept = frozenset(now for before, now in moved if before in resized)
+    shrinking = _Shrinking(changed, kept, most_work, ENOUGH_WORK if sizes else most_work // 4, in_one_pass=True)
     try:
-        found = _Shrinking(changed, frozenset(now for before, now in moved if before in resized), most_work).find()
+        found = shrinking.find()
     except Unscalable as why:
         return {"forms": [], "measure": [], "reason": f"{why.reason}: {why.detail}".strip(": "), "work": 0}
     forms = [_form(changed, shrunk) for shrunk in found]
     others = [[one.name, one.line, one.value, new] for one, new in resized.items() if new != one.value]
     forms = [{**form, "shrunk": form["shrunk"] + others} for form in forms]
-    return {"forms": forms, "measure": [], "reason": "", "work": 0}
+    return {"forms": forms, "measure": [], "reason": "", "work": shrinking.least_work}
 
 
 def read_reference(source: str) -> dict[str, Any]:
@@ -258,8 +305,8 @@ def read_reference(source: str) -> dict[str, Any]:
     Returns:
         `forms`, the better proof first, each with `reference`: the text at a proof size; `inputs`: its specs; `shrunk`:
         [name, line, old, new] of every size that was changed. `measure`: the specs of the text as it is, if it is
-        larger than that, and the `work` of one call of it. `reason`: why it is too large and cannot be shrunk, if there
-        are no forms.
+        larger than that, and the `work` of one call of it, if it scans in one pass. `reason`: why it is too large and
+        cannot be shrunk, if there are no forms.
     """
     found: list[Values] = [{}]
     work = 0

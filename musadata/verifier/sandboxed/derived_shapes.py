@@ -19,8 +19,9 @@ _MOST_TRIALS = 20
 _WHOLE_WARPS = 64
 
 
-def derive_shapes(text: str, inputs: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """A larger and a smaller set of shapes, as plain specs; fewer if sizes are fixed. Sizes are as even as they were.
+def derive_shapes(text: str, inputs: list[dict[str, Any]], uneven: bool = False) -> list[list[dict[str, Any]]]:
+    """A larger and a smaller set of shapes, as plain specs; fewer if sizes are fixed. Sizes are as even as they were,
+    but for those of one more larger set if that should be `uneven`.
 
     A candidate with a size written into it, or that keeps what it has made for the first sizes, is wrong on one.
     """
@@ -36,7 +37,8 @@ def derive_shapes(text: str, inputs: list[dict[str, Any]]) -> list[list[dict[str
         return True
 
     tied = _tied(text)
-    found = dict.fromkeys(_vary(own, tied, runs, sign) for sign in (1, -1))
+    ways = [(1, _WHOLE_WARPS), (-1, _WHOLE_WARPS), *[(1, 1)] * uneven]
+    found = dict.fromkeys(_vary(own, tied, runs, *way) for way in ways)
     return [list(map(dataclasses.asdict, specs)) for specs in found if specs != own]
 
 
@@ -63,19 +65,19 @@ def _shapes(tree: ast.Module) -> dict[tuple[int, int], int]:
     return {(at, axis): size for at, shape in enumerate(shapes) for axis, size in enumerate(shape)}
 
 
-def _vary(own: Specs, tied: list[set[tuple[int, int]]], runs: Callable[[Specs], bool], sign: int) -> Specs:
+def _vary(own: Specs, tied: list[set[tuple[int, int]]], runs: Callable[[Specs], bool], sign: int, most: int) -> Specs:
     """With each size that can change a quarter larger or smaller, as `sign` says, or else the other way round; of equal
     sizes each by another amount, so that an image is no square, but for those that are `tied`. A batch of one becomes
-    two."""
+    two. A power of two up to `most` that divides a size divides the new one; where that is 1, all are odd."""
     current, changed, left, seen = own, set[tuple[int, int]](), _MOST_TRIALS, Counter[int]()
     for places in groups(own):
         size = size_at(own, min(places))
         along = set[tuple[int, int]]().union(*(some for some in tied if places & some))
         places |= {place for place in along if size_at(own, place) == size}
-        even = min(size & -size, _WHOLE_WARPS)
+        even = min(size & -size, most)
         step = sign * even * max(1, size // (4 * even)) * (1 + seen[size])
         is_fixed = size == 1 and any(axis for _, axis in places)
-        for trial in (resize(current, places, new) for new in (size + step, size - step) if new > 1):
+        for trial in (resize(current, places, new | (most == 1)) for new in (size + step, size - step) if new > 1):
             if changed & places or is_fixed or left == 0 or trial == current:
                 break
             left -= 1

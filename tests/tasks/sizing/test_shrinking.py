@@ -99,6 +99,25 @@ def test_a_size_that_is_asked_for_stays_and_the_others_pay_for_it():
     )
 
 
+def test_an_image_that_is_no_square_stays_none():
+    for sides in ((512, 384), (384, 512)):
+        text = reference("return F.relu(x)", inputs="torch.rand(16, 32, {}, {})".format(*sides))
+        for form in read_reference(text)["forms"]:
+            *_, rows, columns = form["inputs"][0]["shape"]
+            assert (rows < columns) is (sides[0] < sides[1]) and rows != columns
+
+
+def test_a_size_along_which_is_scanned_may_stay():
+    text = reference("return torch.cumsum(x, dim=1)", inputs="torch.rand(16, 1048576)")
+    found = resize_reference(text, [[1048576, 1048576]], 1 << 24)
+    assert found["forms"][-1]["inputs"][0]["shape"] == [2, 1048576] and found["work"] <= 1 << 24
+
+
+def test_of_no_sizes_forms_are_as_large_as_they_may_be():
+    found = resize_reference(reference("return F.relu(x)", inputs="torch.rand(32768, 4096)"), [], 1 << 22)
+    assert 1 << 18 < found["work"] <= 1 << 22
+
+
 def test_what_constructor_and_inputs_share_stays_equal_though_they_spell_it_out_apart():
     text = PRODUCT.replace("[features, hidden, groups]", "[16384, 16384, 8]")
     (x,) = read_reference(text)["forms"][0]["inputs"]

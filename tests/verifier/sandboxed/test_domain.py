@@ -79,6 +79,7 @@ def get_init_inputs():
 def test_derived_shapes_are_as_even_as_the_declared_ones_and_leave_what_is_fixed():
     spec = {"name": "x", "kind": "normal", "dtype": "float32", "shape": [96, 64], "low": 0.0, "high": 0.0}
     assert [specs[0]["shape"] for specs in derive_shapes(REFERENCE, [spec])] == [(128, 64), (64, 64)]
+    assert [specs[0]["shape"] for specs in derive_shapes(REFERENCE, [spec], uneven=True)][2:] == [(121, 64)]
 
 
 SEGMENTS = InputSpec("i", "segments", "int64", (40,), 0.0, 50.0)
