@@ -204,7 +204,7 @@ def restrict_process(limits: Limits, spare_processes: int, local_sockets: bool) 
         Path("/proc/self/oom_score_adj").write_text("1000")  # of all processes the kernel should sacrifice this first
     _lower(resource.RLIMIT_CPU, seconds, seconds + 1)
     if limits.memory_mb:
-        _lower(resource.RLIMIT_AS, _mapped_bytes() + (limits.memory_mb << 20))
+        _lower(resource.RLIMIT_AS, _mapped_bytes() + (limits.memory_mb + limits.reserved_mb << 20))
     _lower(resource.RLIMIT_FSIZE, limits.file_mb << 20)
     _lower(resource.RLIMIT_NOFILE, 512)
     _lower(resource.RLIMIT_CORE, 0)

@@ -11,12 +11,13 @@ class Limits:
 
     `seconds` is CPU time, so that the result does not depend on the machine's load; the wall clock only ends what
     neither computes nor finishes (see `wall_seconds`, `idle_seconds`). `memory_mb` comes on top of the warm process; 0
-    is no limit, for a driver that maps far more than it uses.
-    `output_kb` bounds what is printed, `file_mb` the scratch folder.
+    is no limit, for a driver that maps far more than it uses. `reserved_mb` of addresses come on top of that, for
+    memory that is not touched. `output_kb` bounds what is printed, `file_mb` the scratch folder.
     """
 
     seconds: float = 20.0
     memory_mb: int = 4096
+    reserved_mb: int = 0
     processes: int = 64
     output_kb: int = 256
     file_mb: int = 512

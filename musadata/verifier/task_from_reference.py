@@ -102,17 +102,17 @@ def read_reference(
     config: VerifierConfig,
     sandbox: Sandbox,
     resized: Sequence[tuple[int, ...]] = (),
-    most_work: int = 0,
+    work: tuple[int, int] | None = None,
 ) -> LoneReference:
-    """Read a reference; only what judging needs is filled in. `sandbox` should have preloaded `PRELOAD`. `resized`:
-    and `most_work`: see `resize_reference`.
+    """Read a reference; only what judging needs is filled in. `sandbox` should have preloaded `PRELOAD`. `resized`
+    and `work`, the most and what is enough: see `resize_reference`.
 
     Raises:
         MusadataError: the reference does not run, or its inputs cannot be described.
     """
     limits = Limits(seconds=config.seconds, memory_mb=config.memory_mb)
     where, arguments = (
-        ("resize_reference", (reference, list(resized), most_work)) if resized else ("read_reference", (reference,))
+        ("resize_reference", (reference, list(resized), *work)) if work else ("read_reference", (reference,))
     )
     outcome = sandbox.call(f"musadata.tasks.sizing.shrinking:{where}", *arguments, limits=limits)
     if not outcome.ok:

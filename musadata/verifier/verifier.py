@@ -2,9 +2,9 @@
 
 import importlib.metadata
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache, lru_cache, partial
 from typing import Self
 
@@ -30,24 +30,35 @@ from musadata.verifier.task_from_reference import (
     PRELOAD,
     PRELOAD_FOR_MANY,
     LoneReference,
+    ShrunkSize,
     describe_sizes,
     read_reference,
 )
 from musadata.verifier.trusted.candidate_run import Program, execute
 from musadata.verifier.trusted.candidate_session import Compilations
 from musadata.verifier.trusted.counting_run import run_counted
-from musadata.verifier.trusted.declared_run import Declared, DeclaredRun, judge_declared
+from musadata.verifier.trusted.declared_run import Declared, judge_declared, judge_whole
 from musadata.verifier.trusted.expectation import BadReference
-from musadata.verifier.trusted.judge import Judgement, stopped
+from musadata.verifier.trusted.judge import Judgement, at_declared, stopped
 from musadata.verifier.trusted.plan import SEED_POLICY, Exercise, MeasureSet, collect_shapes
 from musadata.verifier.trusted.unit_test_run import run_unit_test
 from musadata.verifier.trusted.verifier_resources import Resources, open_resources
 
 _REMEMBERED = 64  # candidates, and references that came alone: finding smaller sizes takes a second
-_WORK, _BRIEF_WORK = 1 << 21, 1 << 24  # of a call at sizes that were asked for: whoever fails should not fail for time
-_BRIEF_SECONDS = 5.0  # of CPU time at a further size: what takes longer says nothing of that size
+# The most work of a call at sizes that were asked for, and what is enough: whoever fails should not fail for time. With
+# one size as declared; with more than one; with none, and all as large as that.
+_WORK, _LONG, _WIDE, _LARGE = (1 << 21, 1 << 18), (3 << 26, 1 << 18), (1 << 25, 1 << 18), (1 << 25, 1 << 23)
+_MOST_LEFT = 2  # sizes that are small where all others are as declared
 # What a sandbox for references should import once.
 REFERENCE_PRELOAD = (*PRELOAD, module_of(RUN_REFERENCE), module_of(DERIVE_SHAPES))
+
+
+@dataclass(frozen=True)
+class _Near:
+    """A reference with some sizes as declared, and the others."""
+
+    declared: Declared
+    shrunk: tuple[ShrunkSize, ...]
 
 
 class Verifier:
@@ -148,7 +159,7 @@ class Verifier:
         for at, (task, shrunk) in enumerate(zip(lone.forms, lone.shrunk, strict=True)):
             is_last = at + 1 == len(lone.forms)  # others would not be as even as the declared sizes
             brief = at > 0 and not _fails_at_size(judgements[0])
-            exercise = replace(self._exercise(task, derived=is_last, brief=brief), measure=small.measure)
+            exercise = replace(self._exercise(task, is_last, not lone.measure, brief), measure=small.measure)
             judgements.append(self._judge(exercise, candidate))
             other = _fails_at_size(judgements[-1]) or (has_own and _lacks_answer(judgements[-1]))
             if not other and (has_own or not judgements[-1].facts.right):
@@ -169,14 +180,14 @@ class Verifier:
         judgement = judgements[proof].adding(further)
         return self._judge_at_declared(lone, candidate, judgement, describe_sizes(lone.shrunk[proof]))
 
-    def _exercise(self, task: Task, derived: bool = False, brief: bool = False) -> Exercise:
-        """Of a form of a lone reference."""
-        further = partial(self._derived, task.reference, task.inputs) if derived else list
+    def _exercise(self, task: Task, derived: bool = False, uneven: bool = False, brief: bool = False) -> Exercise:
+        """Of a form of a lone reference; see `derive_shapes` for those that are `derived`."""
+        further = partial(self._derived, task.reference, task.inputs, uneven) if derived else list
         shapes = partial(collect_shapes, task, ())
         return Exercise(task.task_id, task.reference, shapes, derived=further, brief=brief)
 
-    def _derive_anew(self, reference: str, inputs: Sequence[InputSpec]) -> list[tuple[InputSpec, ...]]:
-        outcome = self._opened.reference_sandbox.call(DERIVE_SHAPES, reference, list(map(asdict, inputs)))
+    def _derive_anew(self, reference: str, inputs: Sequence[InputSpec], uneven: bool) -> list[tuple[InputSpec, ...]]:
+        outcome = self._opened.reference_sandbox.call(DERIVE_SHAPES, reference, list(map(asdict, inputs)), uneven)
         found = outcome.value if outcome.ok else []
         return [tuple(restore(InputSpec, spec) for spec in specs) for specs in found]
 
@@ -189,22 +200,61 @@ class Verifier:
         kept: Sequence[tuple[int, ...]] = (),
     ) -> Verdict:
         """The verdict on a candidate that is right at small sizes: as a whole at the declared one if that is little
-        work, or else where one size after the other is as declared, beside those that are `kept`."""
-        program = self._check(candidate)
-        declared = DeclaredRun()
+        work, or else where one size after the other is as declared, beside those that are `kept`, and where all are as
+        large as they can be."""
+        program, findings = self._check(candidate), list[Finding]()
         if isinstance(program, Program) and lone.measure:
-            at = Declared(lone.text, lone.measure, lone.work)
-            declared = judge_declared(self._opened, at, program.source, program.ported)
-        if not declared.is_whole and not declared.findings:
-            for sizes in lone.declared_sizes():
-                for size in sizes:
-                    found = self._judge_resized(lone, candidate, [*kept, size], least=-1, brief=True)
-                    for judged, resized in found:
-                        if _fails_at_size(judged):
-                            return replace(self._verdict(judged), shrunk=resized)
-                    if found and size is sizes[0]:
-                        break  # all of one value together
-        return replace(self._verdict(judgement.adding(declared.findings)), shrunk=shrunk)
+            texts = program.source, program.ported
+            declared = judge_declared(self._opened, Declared(lone.text, lone.measure, lone.work), *texts)
+            findings = [at_declared(one) for one in declared.findings]
+            if not declared.is_whole and not findings:
+                tried = (self._judge_near(lone, kept, near, texts) for near in self._near(lone, kept))
+                findings = next(filter(None, tried), [])
+        return replace(self._verdict(judgement.adding(findings)), shrunk=shrunk)
+
+    def _judge_near(
+        self, lone: LoneReference, kept: Sequence[tuple[int, ...]], near: _Near, texts: tuple[str, str]
+    ) -> list[Finding]:
+        """What is wrong where only some sizes are as declared, unless that is for the others: where these are smaller
+        than those that a candidate has been right at, it is wrong without the longer ones as well."""
+        found = judge_whole(self._opened, near.declared, *texts)
+        proven, small = ({one.old: one.new for one in some} for some in (lone.shrunk[-1], near.shrunk))
+        if found and any(new < proven.get(old, old) for old, new in small.items()):
+            sizes = proven | small | {size: size for size, *_ in kept}
+            for control in self._resize(lone, [*sizes.items()], _LONG):
+                if judge_whole(self._opened, control.declared, *texts):
+                    return []
+        return [at_declared(one, describe_sizes(near.shrunk)) for one in found]
+
+    def _near(self, lone: LoneReference, kept: Sequence[tuple[int, ...]]) -> Iterator[_Near]:
+        """A reference with all sizes as declared but for one of the largest; with one of the others as declared, all of
+        one value together, or else each; then with all as large as they can be."""
+        declared = lone.declared_sizes()
+        alone = [one for sizes in declared for one in sizes[1:] or sizes]
+        seen = set[tuple[int, ...]]()
+        for left in alone[:_MOST_LEFT]:
+            others = [one for one in alone if one != left]
+            found = self._resize(lone, [*kept, *others], _WIDE) if not seen.issuperset(others) else []
+            yield from found
+            seen.update(others if found else ())
+        for sizes in declared:
+            for size in sizes if not seen.issuperset(sizes[1:] or sizes) else ():
+                is_together = size is sizes[0] and len(sizes) > 1
+                found = self._resize(lone, [*kept, size], _WIDE if is_together else _LONG)
+                yield from found
+                if found and is_together:
+                    break
+        yield from self._resize(lone, kept, _LARGE)
+
+    def _resize(self, lone: LoneReference, sizes: Sequence[tuple[int, ...]], work: tuple[int, int]) -> list[_Near]:
+        """A reference whose `sizes` have these values, and what else was shrunk; nothing where that is more work than
+        the most or fails."""
+        try:
+            resized = self._read(lone.text, tuple(sizes), work)
+        except MusadataError:
+            return []
+        even = [*zip(resized.forms, resized.shrunk, strict=True)][-1:]  # as even as declared
+        return [_Near(Declared(form.reference, form.inputs, resized.work), shrunk) for form, shrunk in even]
 
     def _decide_at_written_sizes(
         self, lone: LoneReference, candidate: str, judgement: Judgement, shrunk: str
@@ -226,18 +276,17 @@ class Verifier:
         return replace(self._verdict(judgement), shrunk=shrunk)
 
     def _judge_resized(
-        self, lone: LoneReference, candidate: str, sizes: Sequence[tuple[int, ...]], least: int = 0, brief: bool = False
+        self, lone: LoneReference, candidate: str, sizes: Sequence[tuple[int, ...]]
     ) -> list[tuple[Judgement, str]]:
         """What comes of a candidate where some sizes of a reference have these values, and what was shrunk, for each
-        form from `least` on; nothing where that is too much work, or the reference fails."""
+        form; nothing where that is too much work, or the reference fails."""
         try:
-            resized = self._read(lone.text, tuple(sizes), _BRIEF_WORK if brief else _WORK)
+            resized = self._read(lone.text, tuple(sizes), _WORK)
         except MusadataError:
             return []
         found = []
-        for task, shrunk in [*zip(resized.forms, resized.shrunk, strict=True)][least:]:
-            exercise = replace(self._exercise(task, brief=brief), seconds=_BRIEF_SECONDS if brief else None)
-            judgement = self._judge(exercise, candidate)
+        for task, shrunk in zip(resized.forms, resized.shrunk, strict=True):
+            judgement = self._judge(self._exercise(task), candidate)
             if not _lacks_time(judgement):
                 found.append((judgement, describe_sizes(shrunk)))
         return found
@@ -323,9 +372,9 @@ class Verifier:
         return self._read(reference)
 
     def _read_anew(
-        self, reference: str, resized: tuple[tuple[int, ...], ...] = (), most_work: int = 0
+        self, reference: str, resized: tuple[tuple[int, ...], ...] = (), work: tuple[int, int] | None = None
     ) -> LoneReference:
-        return read_reference(reference, self._config, self._opened.reference_sandbox, resized, most_work)
+        return read_reference(reference, self._config, self._opened.reference_sandbox, resized, work)
 
     def read_task(self, reference: str) -> Task:
         """The task of its proof size; see `read_reference`."""

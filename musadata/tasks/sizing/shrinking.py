@@ -276,10 +276,12 @@ def _of_one_value(constants: Sequence[Constant]) -> list[tuple[Constant, ...]]:
     return [tuple(one for one in constants if one.value == value) for value in values]
 
 
-def resize_reference(source: str, sizes: Sequence[Sequence[int]], most_work: int) -> dict[str, Any]:
+def resize_reference(
+    source: str, sizes: Sequence[Sequence[int]], most_work: int, enough: int = ENOUGH_WORK
+) -> dict[str, Any]:
     """What `read_reference` returns for the text with some sizes of other values, [old, new], that stay; of one value
-    all, or [old, new, number] one of them. There are no forms if a call is more than `most_work`; of no sizes, forms
-    that are not much less. `work`: of the last form."""
+    all, or [old, new, number] one of them. The others are as large as makes about `enough` work of a call; there are no
+    forms if it is more than `most_work`. `work`: of the last form."""
     constants = [one for one in find_constants(source) if not one.bounds]
     resized: dict[Constant, int] = {}
     for old, new, *number in sizes:
@@ -288,7 +290,7 @@ def resize_reference(source: str, sizes: Sequence[Sequence[int]], most_work: int
     changed = replace_constants(source, resized)
     moved = zip(constants, (one for one in find_constants(changed) if not one.bounds), strict=False)
     kept = frozenset(now for before, now in moved if before in resized)
-    shrinking = _Shrinking(changed, kept, most_work, ENOUGH_WORK if sizes else most_work // 4, in_one_pass=True)
+    shrinking = _Shrinking(changed, kept, most_work, enough, in_one_pass=True)
     try:
         found = shrinking.find()
     except Unscalable as why:

@@ -1,6 +1,7 @@
 """The functions of the sandboxed side that the trusted side has called, by name: it never imports them."""
 
 COUNT_ACCESSES = "musadata.verifier.sandboxed.count_accesses:count_accesses"
+CONSTRUCTOR_ARGUMENTS = "musadata.verifier.sandboxed.oracle:encode_arguments"
 DERIVE_SHAPES = "musadata.verifier.sandboxed.derived_shapes:derive_shapes"
 IMPORT_CANDIDATE = "musadata.verifier.sandboxed.execute:import_candidate"
 RUN_CANDIDATE = "musadata.verifier.sandboxed.execute:run_candidate"

@@ -317,7 +317,7 @@ class Plan:
     """What a candidate is called with. `inputs`: by the number of the set; `timed`: None where times mean nothing;
     `state`: empty for a candidate that keeps the one that it constructs; `states`: of models of their own, for the
     sets that have one; `reserved`: inputs of the declared size for one more call, whose kernels do nothing: their
-    memory is reserved and never touched."""
+    memory is reserved and never touched. Without sets, of a model constructed with `init`."""
 
     init: Json
     parameters: tuple[str, ...]

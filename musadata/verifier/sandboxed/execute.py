@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from musadata.tracing.inputs import parse_literal
+from musadata.dispatch import without_dynamo
 from musadata.verifier.backends.device_records import Fault, Records
 from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.protocol import measure_messages as measures
@@ -41,6 +41,7 @@ from musadata.verifier.sandboxed.measure import Stopwatch, Turns, hold_sets, tim
 from musadata.verifier.sandboxed.measured_run import serve_measured
 from musadata.verifier.sandboxed.model_state import construct_seeded, copy_state, tensors_of
 from musadata.verifier.sandboxed.plain_values import decode
+from musadata.verifier.sandboxed.reserved_memory import ReservedMemory, draw_reserved
 from musadata.verifier.sandboxed.state_snapshot import Snapshot, take_snapshot
 
 MODULE = "musadata_candidate"
@@ -114,6 +115,9 @@ class _Session:
             self.facts = replace(self.facts, interface=("ModelNew is not a subclass of torch.nn.Module.",))
             return
         plan = ask_for(messages.RequestPlan(), messages.Plan)
+        if plan.reserved and not plan.sets:
+            self._sample_over_reserved(kind, plan, backend)
+            return
         if not plan.sets:  # it is only proven at its measure size
             ask_for(messages.RequestDevice(), messages.Proceed)
             self._have_measured(kind, None, backend)
@@ -156,10 +160,21 @@ class _Session:
                 break
         changed = tuple(name for name, leaves, data in run.outputs if _pack(leaves) != data)
         self.facts = replace(self.facts, changed_later=changed)
-        if run.plan.reserved and len(self.facts.calls) == len(run.plan.calls) and _only_reserves(self.facts.calls[0]):
+        if run.plan.reserved and len(self.facts.calls) == len(run.plan.calls):
             self.facts = self.guard.check(self.facts)
             Path("facts").write_text(json.dumps(encode(self.facts)))
-            self.facts = replace(self.facts, reserved=_call_over_reserved(run))
+            self.facts = replace(self.facts, reserved=_call_over_reserved(run.model, run.plan, run.backend))
+
+    def _sample_over_reserved(self, kind: type[torch.nn.Module], plan: messages.Plan, backend: ModuleType) -> None:
+        """The host code at the declared size, and then some blocks of what it launches, as far as that ends in time."""
+        with torch.no_grad(), without_dynamo(), ReservedMemory():
+            backend.configure(poison=-1)
+            model = kind(*decode(plan.init)).to(backend.DEVICE)
+        for sampled in (False, True):
+            self.facts = replace(self.facts, reserved=_call_over_reserved(model, plan, backend, sampled))
+            Path("facts").write_text(json.dumps(encode(self.facts)))
+            if self.facts.reserved.error or self.facts.reserved.records.refused:
+                break
 
     def _have_judged(self, run: _Run | None, *answers: type) -> object:
         """What the trusted side says to the calls that have been made."""
@@ -379,31 +394,21 @@ def _with_line(report: Fault) -> Fault:
     return report if report.line or report.kind != "static_state" else replace(report, line=_line_of(report.message))
 
 
-def _only_reserves(call: messages.CallFacts) -> bool:
-    """Whether PyTorch's operators in a call touch no memory: with large tensors they would take all that there is."""
-    names = {name.split(".")[1] for name in call.records.operators if "." in name}
-    packets = [getattr(torch.ops.aten, name, None) for name in names if not name.startswith("empty")]
-    return all(packet is not None and getattr(packet, packet.overloads()[0]).is_view for packet in packets)
-
-
-def _call_over_reserved(run: _Run) -> messages.CallFacts:
-    """The host code at the declared size: what it launches, which does nothing."""
+def _call_over_reserved(
+    model: torch.nn.Module, plan: messages.Plan, backend: Any, sampled: bool = False
+) -> messages.CallFacts:
+    """The host code at the declared size: what it launches, which does nothing but for some blocks."""
     watch, facts = DispatchWatch(), messages.CallFacts()
-    run.backend.configure(poison=-1, null_kernels=True)
+    backend.configure(poison=-1, **{"sampled" if sampled else "null_kernels": True})
     try:
-        values = [
-            parse_literal(spec.literal)
-            if spec.kind == "literal"
-            else torch.empty(spec.shape, dtype=getattr(torch, spec.dtype), device=run.backend.DEVICE)
-            for spec in run.plan.reserved
-        ]
-        run.backend.take_records()
-        with torch.no_grad(), watch:
-            run.model(*values)
+        values = draw_reserved(plan.reserved, backend.DEVICE)
+        backend.take_records()
+        with torch.no_grad(), without_dynamo(), ReservedMemory(), watch:
+            model(*values)
     except Exception as error:
         facts = replace(facts, error=describe_failure(error))
-    facts = replace(facts, records=_describe_records(run.backend.take_records(), watch))
-    run.backend.configure()
+    facts = replace(facts, records=_describe_records(backend.take_records(), watch))
+    backend.configure()
     return facts
 
 

@@ -86,6 +86,11 @@ def run_reference(message: object) -> dict[str, object]:
     return encode(ReferenceFacts(plain_values.encode(list(arguments)), names, tuple(sets), reference.initial))
 
 
+def encode_arguments(reference: str) -> Any:
+    """The arguments of a reference's constructor, which is not called."""
+    return plain_values.encode(list(load_reference(reference).get_init_inputs()))
+
+
 @dataclass
 class _Reference:
     """A model and the sets of shapes that it is called with.

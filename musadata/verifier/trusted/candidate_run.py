@@ -8,7 +8,7 @@ from functools import partial
 
 from musadata.errors import Cancelled, Outage
 from musadata.records import ConditionFact, ErrorClass, Finding, InputSpec
-from musadata.sandbox import Conversation, Limits
+from musadata.sandbox import Conversation
 from musadata.verifier.backends.protocol import Backend
 from musadata.verifier.protocol.entry_points import RUN_CANDIDATE
 from musadata.verifier.protocol.message_encoding import serve_candidate
@@ -122,8 +122,6 @@ def _execute(opened: Resources, exercise: Exercise, program: Program) -> Judgeme
     measure = opened.pool.submit(exercise.measure) if baselines else None
     timing = partial(_start_timing, baselines, exercise, seed, measure) if baselines and measure else None
     checking = _start_crosscheck(opened, exercise, program.source, expected, seed) if crosscheck else nullcontext()
-    memory_mb = 0 if opened.backend.devices else opened.config.memory_mb
-    limits = Limits(seconds=exercise.seconds, memory_mb=memory_mb) if exercise.seconds else None
     with checking as check:
         session = CandidateSession(
             opened.config, compilations, expected, seed, lock, seat, timing, opened.contexts, check
@@ -136,7 +134,6 @@ def _execute(opened: Resources, exercise: Exercise, program: Program) -> Judgeme
                     RUN_CANDIDATE,
                     program.ported,
                     opened.backend.child,
-                    limits=limits,
                     serve=Conversation(serve_candidate(session.serve), session.deadline),
                 )
             finally:

@@ -1,5 +1,5 @@
 """A candidate at the size that its task declares, in the emulator: all of its launches where that is little work, or
-else some blocks of each.
+else some blocks of each; over memory that is reserved and never touched where even the inputs are too large.
 
 It has been right at smaller sizes. What is refused there is certain: a launch that no device accepts, an exception, and
 wrong values. Where only some blocks run, these are the ones that a block has written from inputs alone; what the others
@@ -16,7 +16,8 @@ import numpy as np
 
 from musadata.records import Finding, InputSpec
 from musadata.sandbox import Limits
-from musadata.verifier.protocol.messages import Call, CallFacts
+from musadata.verifier.protocol.entry_points import CONSTRUCTOR_ARGUMENTS
+from musadata.verifier.protocol.messages import Call, CallFacts, Plan
 from musadata.verifier.protocol.tensors import Array
 from musadata.verifier.protocol.tolerance import Tolerance
 from musadata.verifier.protocol.variants import BELOW, OFFSET, ORDERED_ACROSS, PLAIN, InputSet
@@ -26,16 +27,17 @@ from musadata.verifier.trusted.candidate_report import Report, Result, read_fact
 from musadata.verifier.trusted.candidate_session import Compilations, describe_plan, run_untimed
 from musadata.verifier.trusted.compare import compare_result
 from musadata.verifier.trusted.expectation import BadReference, Expectation, ExpectedSet
-from musadata.verifier.trusted.judge import at_declared, describe_exception, refused_launches
+from musadata.verifier.trusted.judge import describe_exception, refused_launches
 from musadata.verifier.trusted.plan import derive_seed
 from musadata.verifier.trusted.verifier_resources import Resources
 
 EMULATED = "emulated"
-_MOST_ELEMENTS = 1 << 24  # of all inputs, where only some blocks run
-_MOST_WHOLE, _MOST_WORK = 1 << 26, 1 << 29  # elements, and work as `tasks.sizing` counts it, where all do
-_FEW_ELEMENTS = 1 << 22  # run as a whole whatever the work
-_SECONDS, _SECONDS_WHOLE = 5.0, 12.0
-_FILE_MB = 1200
+_MOST_ELEMENTS = 1 << 24  # of all inputs that are drawn
+_MOST_WORK = 1 << 27  # as `tasks.sizing` counts it, where all do: what is more does not end in time
+_MOST_SAMPLED = 1 << 32  # where some blocks do: a reference that takes longer than it may
+_FEW_WORK = 1 << 24  # more than one set of inputs
+_SECONDS, _SECONDS_WHOLE = 5.0, 12.0  # of CPU time; what takes longer says nothing
+_FILE_MB, _RESERVED_MB = 1200, 1 << 18
 _POISONS = (0xFF, 0x7B, 0xC2)  # NaN, large and small: what depends on memory that no block has written differs
 _SAMPLED = (
     *(Call(0, f"sampled{poison}", poison=poison, sampled=True, may_refuse=True) for poison in _POISONS),
@@ -47,7 +49,7 @@ _GROSS = 8.0  # times what is allowed elsewhere: sums of many values differ by m
 _FEW_INTEGERS = 0.01  # of an output may differ where real values nearly tie
 _PART = 1 << 22  # elements that are compared at a time
 _SHARING = re.compile(r"atomic|grid_group|this_grid|__threadfence|volatile|cooperative")  # blocks that need others
-_NO_FAULT = ("memory", "not emulated")
+_NO_FAULT = ("memory", "bad_alloc", "not emulated")
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class DeclaredRun:
 
 @dataclass(frozen=True)
 class Declared:
-    """A reference at its declared size. `work`: of one call, as `tasks.sizing` counts it."""
+    """A reference at its declared size, or near it. `work`: of one call, as `tasks.sizing` counts it."""
 
     reference: str
     specs: tuple[InputSpec, ...]
@@ -74,7 +76,7 @@ class Declared:
     @property
     def is_little(self) -> bool:
         """Whether all launches may be run."""
-        return self.elements <= _FEW_ELEMENTS or (self.elements <= _MOST_WHOLE and self.work <= _MOST_WORK)
+        return self.elements <= _MOST_ELEMENTS and self.work <= _MOST_WORK
 
 
 def judge_declared(opened: Resources, declared: Declared, source: str, ported: str) -> DeclaredRun:
@@ -84,16 +86,32 @@ def judge_declared(opened: Resources, declared: Declared, source: str, ported: s
         return DeclaredRun()
     found, is_whole = list[Finding](), False
     if declared.is_little:
-        expectation = _expect(opened, declared, is_few=declared.elements <= _FEW_ELEMENTS)
-        if expectation:
-            report = _run(opened, declared, expectation, _WHOLE[: len(expectation.sets)], source, ported)
-            found, is_whole = _find_in_whole(report, expectation)
-    if not is_whole and declared.elements <= _MOST_ELEMENTS:
-        expectation = _expect(opened, declared, is_few=False)
-        if expectation:
-            report = _run(opened, declared, expectation, _SAMPLED, source, ported)
-            found = _find_in_sample(report, expectation, source)
-    return DeclaredRun(tuple(map(at_declared, found)), is_whole)
+        found, is_whole = _run_whole(opened, declared, source, ported, _SECONDS_WHOLE)
+    if is_whole:
+        return DeclaredRun(tuple(found), is_whole)
+    is_drawn = declared.elements <= _MOST_ELEMENTS and declared.work <= _MOST_SAMPLED
+    expectation = _expect(opened, declared, is_few=False) if is_drawn else None
+    if expectation:
+        report = _run(opened, declared, expectation, _SAMPLED, source, ported)
+        return DeclaredRun(tuple(_find_in_sample(report, expectation, source)))
+    return DeclaredRun(tuple(_find_over_reserved(opened, declared, source, ported)))
+
+
+def judge_whole(opened: Resources, near: Declared, source: str, ported: str) -> list[Finding]:
+    """What is certainly wrong with all launches of a candidate where only some sizes are as declared."""
+    is_seen = opened.backend.name == EMULATED and near.elements <= _MOST_ELEMENTS
+    return _run_whole(opened, near, source, ported, _SECONDS)[0] if is_seen else []
+
+
+def _run_whole(
+    opened: Resources, declared: Declared, source: str, ported: str, seconds: float
+) -> tuple[list[Finding], bool]:
+    """What is found, and whether all has run."""
+    expectation = _expect(opened, declared, is_few=declared.work <= _FEW_WORK)
+    if expectation is None:
+        return [], False
+    report = _run(opened, declared, expectation, _WHOLE[: len(expectation.sets)], source, ported, seconds)
+    return _find_in_whole(report, expectation)
 
 
 def _expect(opened: Resources, declared: Declared, is_few: bool) -> Expectation | None:
@@ -113,11 +131,16 @@ def _expect(opened: Resources, declared: Declared, is_few: bool) -> Expectation 
 
 
 def _run(
-    opened: Resources, declared: Declared, expectation: Expectation, calls: Sequence[Call], source: str, ported: str
+    opened: Resources,
+    declared: Declared,
+    expectation: Expectation,
+    calls: Sequence[Call],
+    source: str,
+    ported: str,
+    seconds: float = _SECONDS,
 ) -> Report:
     compilations = Compilations(opened.backend, named_in(source))
     seed = derive_seed(opened.config, declared.reference, "state")
-    seconds = _SECONDS_WHOLE if calls[0].name == _WHOLE[0].name else _SECONDS
     limits = Limits(seconds=seconds, memory_mb=opened.config.memory_mb, file_mb=_FILE_MB)
     plan = partial(describe_plan, expectation, calls, seed)
     outcome = run_untimed(opened.candidates, compilations, ported, plan, limits)
@@ -174,6 +197,26 @@ def _find_in_sample(report: Report, expectation: Expectation, source: str) -> li
         _only_seen([arrays[at] for arrays in sampled], untouched, at, want) for at, want in enumerate(wanted.expected)
     )
     return list(compare_result(wanted, Result(wanted.structure, seen)))
+
+
+def _find_over_reserved(opened: Resources, declared: Declared, source: str, ported: str) -> list[Finding]:
+    """What is wrong whatever the values are: launches, and accesses of a first launch, whose inputs are zeros."""
+    arguments = opened.reference_sandbox.call(CONSTRUCTOR_ARGUMENTS, declared.reference)
+    if not arguments.ok:
+        return []
+    plan = Plan(arguments.value, (), 0, (), (), None, b"", {}, {}, declared.specs)
+    memory_mb = opened.config.memory_mb
+    limits = Limits(seconds=_SECONDS, memory_mb=memory_mb, reserved_mb=_RESERVED_MB, file_mb=_FILE_MB)
+    compilations = Compilations(opened.backend, named_in(source))
+    facts = read_facts(run_untimed(opened.candidates, compilations, ported, lambda: plan, limits))
+    made = facts.reserved
+    if made.records.to_host:  # what it read there means nothing
+        return []
+    if made.records.refused:
+        return refused_launches(made.records)
+    report = Report(facts, {"reserved": made}, {}, ())
+    is_real = all(spec.kind in ("normal", "uniform", "literal") for spec in declared.specs)
+    return _find_in_failure(report, made, is_real and made.records.launches == 1 and not _SHARING.search(source))
 
 
 def _grossly_wrong(wanted: ExpectedSet, result: Result) -> list[Finding]:

@@ -239,9 +239,10 @@ def refused_launches(records: CallRecords) -> list[Finding]:
     return list(dict.fromkeys(found))[:2]
 
 
-def at_declared(finding: Finding) -> Finding:
-    """A finding at the size that a task declares, where the proof sets are smaller."""
-    return replace(finding, message=f"At the declared size: {finding.message}", condition=DECLARED)
+def at_declared(finding: Finding, shrunk: str = "") -> Finding:
+    """A finding at the size that a task declares, but for what is `shrunk`, where the proof sets are smaller."""
+    but = f", but for {shrunk}" if shrunk else ""
+    return replace(finding, message=f"At the declared size{but}: {finding.message}", condition=DECLARED)
 
 
 def _judge_results(

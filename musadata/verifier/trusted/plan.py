@@ -46,7 +46,6 @@ class Exercise:
     as_constructed: bool = False
     derived: Callable[[], list[tuple[InputSpec, ...]]] = list
     brief: bool = False
-    seconds: float | None = None  # of CPU time for the candidate, where that is less than the config's
 
 
 def derive_seed(config: VerifierConfig, task_id: str, *purpose: object) -> int:
