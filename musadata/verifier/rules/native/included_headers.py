@@ -30,8 +30,8 @@ _LIBRARIES: dict[str, list[str]] = yaml.safe_load(
 _NAMES = read_name_lists(Path(__file__).with_name("names.txt"))
 _SYSTEM_HEADERS = frozenset(_NAMES["system_headers"])
 _SYSTEM_FUNCTIONS = frozenset((*_NAMES["system_functions"], *_NAMES["system_calls"]))
-_THREAD_TYPES = frozenset(_NAMES["thread_types"])
-_SYSTEM_TYPES = _THREAD_TYPES | frozenset(_NAMES["system_types"])
+_LINKED_TYPES = frozenset(_NAMES["linked_types"])
+_SYSTEM_TYPES = _LINKED_TYPES | frozenset(_NAMES["system_types"])
 
 
 # Of libraries that are templates: names that launch kernels of the library's from the host. Others compute inside one.
@@ -101,7 +101,7 @@ def check_includes(
 
     Args:
         stream: its tokens, without includes.
-        unreached: lines that no call reaches, where computing and threads are no findings.
+        unreached: lines that no call reaches, where computing, threads and files are no findings.
         pieces: see `joined_pieces`.
     """
     reached = [token for token in stream if token.line not in unreached]
@@ -110,7 +110,7 @@ def check_includes(
         line = source.count("\n", 0, match.start()) + 1
         name = header.removeprefix("./")
         if name in _SYSTEM_HEADERS:
-            visible = [token for token in stream if token.text not in _THREAD_TYPES or token.line not in unreached]
+            visible = [token for token in stream if token.text not in _LINKED_TYPES or token.line not in unreached]
             yield from _check_system_header(header, visible, pieces, line)
         if name.startswith(("/", "..")) or "/../" in name:
             yield rules.LEGALITY_SYSTEM.worded(f"The path {header} leads out of the sources.", line)

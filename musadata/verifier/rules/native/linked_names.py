@@ -16,10 +16,11 @@ _MOVES_TO_HOST = re.compile(
     r"|MemPoolCreate|MallocFromPool\w*|Import\w+|IpcOpen\w+|GetDriverEntryPoint\w*|LibraryLoad\w*)|__cudaRegisterManagedVar"
     r"|cu(Memcpy\w*|Mem(Alloc(Managed|Host)|Host)\w*|Graph\w+|Launch\w+|(Module|Library)Load\w*|GetProcAddress\w*|Import\w+)"
 )
-# Python, open files, threads, libraries that compute on the host, and the emulator's own functions.
+# Python, files, threads, libraries that compute on the host, and the emulator's own functions.
 _SYSTEM = re.compile(
     r"_?Py(Run|Import|Sys|Marshal|GC)_\w+|Py_Compile\w*|PyEval_(Eval|Call|GetGlobals|GetLocals|GetFrame|Set)\w*"
     r"|_ZNK?8emulator\w*|p?writev?|p?readv?|send(to|m?msg)?|recv(from|m?msg)?|dup[23]?|fdopen|pthread_create|_ZNSt6thread\w*_M_start_thread\w*"
+    r"|_Z\w*(basic_[io]?fstream|basic_filebuf|__basic_file|St10filesystem)\w*"
     r"|(cblas_)?[sdcz](gem[mv]|dot|axpy)_?|_ZN2at6native(7cpublas|\w*stub)\w*|_ZN2at8internal15invoke_parallel\w*"
 )
 # What a result must not depend on: time, randomness, and state of the process that a snapshot of memory does not see.

@@ -46,8 +46,7 @@ _VERIFIER = re.compile(
     r"|__SANITIZE_\w+|\w*thread_sanitizer\w*)$"
 )
 _RECORDS = re.compile(r"musadata_(take|set_(?!error)|configure|reset|device|begin|end|kept|keep)\w*|__(real|wrap)_\w+")
-_STD_FILES = {"ofstream", "ifstream", "fstream", "filesystem"}
-_STD_THREADS = {"thread", "jthread", "async"}
+_STD_LINKED = {"ofstream", "ifstream", "fstream", "filesystem", "thread", "jthread", "async"}
 _ATEN = {"at", "torch", "aten"}
 # Of code that nothing reaches these are no findings. What of it the linker keeps is checked there, and when it runs.
 _IF_REACHED = {
@@ -63,8 +62,8 @@ _NOT_OPERATORS = frozenset(_NAMES["not_operators"])
 def check_native_code(sources: Sequence[str], called: frozenset[str] | None = None) -> tuple[Finding, ...]:
     """Findings about all sources of one extension; each line counts in its own source.
 
-    What a function computes with PyTorch or a library, and the threads and graphs that it starts, are no findings if no
-    name in `called` leads to it, nor is what a macro would compute that is never used.
+    What a function computes with PyTorch or a library, and the threads, files and graphs that it opens, are no findings
+    if no name in `called` leads to it, nor is what a macro would compute that is never used.
     """
     return _check(tuple(sources), called)
 
@@ -105,8 +104,9 @@ def _check_tokens(stream: list[Token], unreached: Collection[int]) -> Iterator[F
             text = f"{token.text}(aten, ...) replaces PyTorch's own operators."
             yield rules.LEGALITY_PATCH.worded(text, token.line)
         system = _system_finding(token, qualifier, before, after)
-        if qualifier == "std" and token.text in _STD_THREADS and token.line not in unreached:
-            system = system or _std_finding(token)
+        if qualifier == "std" and token.text in _STD_LINKED and token.line not in unreached:
+            text = f"std::{token.text}: no threads or files of its own."
+            system = system or rules.LEGALITY_SYSTEM.worded(text, token.line)
         if system:
             yield system
         elif not (token.text == "native" and _names_enum(stream, index, enums)):
@@ -183,8 +183,6 @@ def _system_finding(token: Token, qualifier: str, before: str, after: str) -> Fi
         return rules.LEGALITY_SYSTEM.worded(f"{name}() is a way out of the kernel's job.", token.line)
     if _VERIFIER.match(name) or (name == "emulator" and after == "::"):
         return rules.LEGALITY_SYSTEM.worded(f"{name} reaches for the verifier itself.", token.line)
-    if qualifier == "std" and name in _STD_FILES:
-        return _std_finding(token)
     if _PYTHON_CALLS.match(name):
         return rules.LEGALITY_PYTHON_ESCAPE.finding(f"{name}()", line=token.line)
     if qualifier in _PYBIND and name in _PYBIND_CALLS:
@@ -192,10 +190,6 @@ def _system_finding(token: Token, qualifier: str, before: str, after: str) -> Fi
     if _GRAPHS.match(name) and called:
         return rules.LEGALITY_GRAPH.finding(name, line=token.line)
     return None
-
-
-def _std_finding(token: Token) -> Finding:
-    return rules.LEGALITY_SYSTEM.worded(f"std::{token.text}: no threads or files of its own.", token.line)
 
 
 def _host_finding(token: Token) -> Finding | None:

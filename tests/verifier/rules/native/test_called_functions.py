@@ -46,6 +46,20 @@ def test_threads_and_graphs_that_nothing_reaches_are_no_finding() -> None:
     assert rules_of(launch + RUN.replace("return x", "launch(g); return x"), "ext.run(x)") == {"legality.graph"}
 
 
+def test_file_that_nothing_reaches_is_no_finding() -> None:
+    save = "#include <fstream>\nstatic void save(const char* name) {\n  std::ofstream file(name);\n}\n"
+    assert rules_of(save + RUN, "ext.run(x)") == set()
+    for more in (
+        RUN.replace("return x", "save(name); return x"),
+        RUN.replace("return x", "auto f = [] { save(name); }; f(); return x"),
+        "struct Early { Early() { save(name); } };\nstatic Early early;\n" + RUN,
+        "template <class T> void then(T x) {\n  save(x);\n}\n" + RUN.replace("return x", "then(x); return x"),
+        "#define THEN save(name)\n" + RUN.replace("return x", "THEN; return x"),
+        "static auto kept = &save;\n" + RUN,
+    ):
+        assert rules_of(save + more, "ext.run(x)") == {"legality.system"}
+
+
 @pytest.mark.parametrize(
     ("code", "program"),
     [

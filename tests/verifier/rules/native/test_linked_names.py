@@ -80,11 +80,15 @@ def test_function_of_the_candidates_own_may_have_any_name(tmp_path):
 
 
 DRAWS = """
+#include <filesystem>
+#include <fstream>
 #include <random>
 #include <thread>
 struct Init { Init(int (*)(int)); };
 int draw(int n) { std::random_device device; return device() + n; }
 void wait() { std::thread([] {}).join(); }
+void save() { std::ofstream("x") << 1; }
+bool is_there() { return std::filesystem::exists("x"); }
 int used(int);
 static Init init(&used);
 """
@@ -118,6 +122,8 @@ def test_functions_that_nothing_reaches_are_neither_linked_nor_held_against_a_ca
         "int draw(int); int used(int n) { return n; } struct S { S() { draw(1); } }; static S s;",
         "void wait(); int used(int n) { wait(); return n; }",
         "void wait(); int used(int n) { return n; } __attribute__((constructor)) void begin() { wait(); }",
+        "void save(); int used(int n) { save(); return n; }",
+        "bool is_there(); int used(int n) { return is_there(); }",
         'int draw(int); int used(int n) { return n; } extern "C" int PyInit_candidate() { return draw(1); }',
         "int draw(int); int used(int n) { static int (*const f)(int) = &draw; return f(n); }",
         "int draw(int); struct B { virtual int f() { return 0; } virtual ~B() {} };"
@@ -125,7 +131,7 @@ def test_functions_that_nothing_reaches_are_neither_linked_nor_held_against_a_ca
     ],
 )
 def test_functions_that_initialisers_or_the_module_reach_are_held_against_it(tmp_path, more):
-    with pytest.raises(CompileError, match=r"random_device|thread"):
+    with pytest.raises(CompileError, match=r"random_device|thread|__basic_file|filesystem"):
         check(tmp_path, DRAWS, more)
 
 
