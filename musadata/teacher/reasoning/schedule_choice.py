@@ -160,7 +160,10 @@ def _change(facts: KernelFacts, ways: Sequence[Cost], best: Cost) -> str:
                 if not 1 <= size <= 1 << 24:
                     continue
                 sizes = {**facts.sizes, name: size}
-                costs = [(way, cost_of(way.emitted, sizes, H100)) for way in ways]
+                try:
+                    costs = [(way, cost_of(way.emitted, sizes, H100)) for way in ways]
+                except ZeroDivisionError:
+                    continue  # at this size a part of the input, by which an index is divided, has no elements
                 known = [(way, cost) for way, cost in costs if cost is not None]
                 winner, cost = min(known, key=lambda pair: pair[1].seconds)
                 usual = next((cost for way, cost in known if way is best), cost)

@@ -17,6 +17,7 @@ from musadata.rows import plain
 from musadata.tasks.reference_loading import load_reference
 from musadata.teacher.compiler_teacher import CompilerTeacher
 from musadata.teacher.protocol import Request, RequestKind
+from musadata.teacher.reasoning import schedule_choice
 from musadata.teacher.reasoning.schedule_choice import plain_forms
 from musadata.teacher.reasoning.schedule_costs import cost_of
 from musadata.tracing.roofline import H100
@@ -77,6 +78,22 @@ def test_an_analysis_weighs_schedules_and_its_figures_hold(name):
         assert int(waves) == math.ceil(int(blocks) / int(at_once)) and int(threads) <= 1024
     assert rows[0][0].endswith("(taken)") and "times as fast" not in text
     assert "(taken)" in again
+
+
+def test_sizes_at_which_an_index_is_divided_by_an_empty_part_are_not_weighed(monkeypatch):
+    """As with windows of 8: of a height of 4 there are none, and a block's index is divided by their number."""
+    declared = traces_of("softmax")
+
+    def only_declared(emitted, sizes, device):
+        if all(size in declared[0].tensors[0].shape for size in sizes.values()):
+            return cost_of(emitted, sizes, device)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(schedule_choice, "cost_of", only_declared)
+    with CompilerTeacher(TeacherConfig(samples=1, faults=0), seed=7) as teacher:
+        request = Request(RequestKind.REASON, example("softmax"), declared, (), declared=declared[:1])
+        text = teacher.answer(request).text
+    assert "(taken)" in text and "would win" not in text
 
 
 def test_a_kernel_of_sums_by_atomics_has_no_model():
