@@ -81,7 +81,7 @@ def _measure_swings(run: Oracle, values: list[Any], truth: list[torch.Tensor], i
     has_steps = False
     for draw in range(_NOISE_DRAWS):
         # The opposite signs fall on the other side of a threshold.
-        noise = Noise(draw // 2 if has_steps else draw, NOISE_FACTOR * (-1) ** draw)
+        noise = Noise(draw // 2 if has_steps and not in_half else draw, NOISE_FACTOR * (-1) ** draw)
         try:
             with noise:
                 noisy = run(values)

@@ -88,13 +88,15 @@ class Noise(DispatchMode):
 
 
 def _sum_error(result: torch.Tensor, name: str, values: torch.Tensor, others: Any) -> torch.Tensor:
-    """The error of adding values in their order, in units: each partial sum is rounded. Where values rise, or come in
-    clusters, partial sums are far larger than the result."""
+    """The error of adding values in their order, in units: each partial sum is rounded, of equal values the same way
+    again and again. Where values rise, or come in clusters, partial sums are far larger than the result."""
     over = others[0] if others and isinstance(others[0], (list, tuple)) else ()
     dims = sorted({one % values.dim() for one in over}) or list(range(values.dim()))
-    rows = values.double().movedim(dims, list(range(-len(dims), 0))).flatten(-len(dims)).cumsum(-1)
-    rows.masked_fill_(rows == rows.float(), 0.0).nan_to_num_(0.0, 0.0, 0.0)
-    error = rows.square_().sum(-1).div(3.0).sqrt().reshape(result.shape)
+    rows = values.double().movedim(dims, list(range(-len(dims), 0))).flatten(-len(dims))
+    partial = rows.cumsum(-1)
+    partial.masked_fill_(partial == partial.float(), 0.0).nan_to_num_(0.0, 0.0, 0.0)
+    in_one_way = torch.where((rows == rows[..., :1]).all(-1), partial.abs().sum(-1) / 2.0, 0.0)
+    error = torch.maximum(in_one_way, partial.square_().sum(-1).div(3.0).sqrt()).reshape(result.shape)
     if name == "sum":
         return error
     rounded = (error > 0) | (result != result.float())
