@@ -90,7 +90,8 @@ def _measure_swings(run: Oracle, values: list[Any], truth: list[torch.Tensor], i
             break
         has_steps = noise.has_steps
         calm = (bool((swing <= _CALM * _size(right)).all()) for swing, right in zip(swings, truth, strict=True))
-        if (in_half or all(calm)) and (not has_steps or 2 * (draw + 1) >= _NOISE_DRAWS):
+        few = _NOISE_DRAWS // 2 if has_steps else 1
+        if draw + 1 >= few and (all(calm) or (in_half and not has_steps)):
             break
     return swings
 
