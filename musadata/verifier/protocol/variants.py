@@ -16,6 +16,7 @@ SHIFTED = "shifted by one"  # never judged: shows which functions these are
 # is for functions that are not finite at zero.
 TIES, NONZERO_TIES = "halves, with ties and zeros", "halves, with ties"
 BELOW = "below zero, with extremes last"  # detects a maximum that starts with 0 or leaves out the last value
+OPPOSED = "above and below zero by turns"  # of inputs: the same for a maximum of products
 # Of the plain values of the same seed, each changed a little more than the one before: detect results that are kept by
 # a fingerprint of the inputs. A swap keeps all sums, a permuted row its own; at last each element keeps its upper bits.
 SWAPPED, ELEMENT = "the same but for two swapped elements", "the same but for these and another element"
@@ -52,7 +53,7 @@ _ORDERS = ((PLAIN, SCALED, OFFSET, SMALL), (PLAIN, SMALL, OFFSET, SCALED))
 TIMED = frozenset(_ORDERS[0])  # on others a candidate may take another time
 # The further input sets of a verification: for the first set of shapes, for each that is drawn in full, and for the
 # smallest of these.
-FIRST = (*OWN_MODELS, ORDERED, ORDERED_ACROSS, STRIPED, STRIPED_ACROSS, REDRAWN, REDRAWN, NEGATED, WIDE)
+FIRST = (*OWN_MODELS, ORDERED, ORDERED_ACROSS, STRIPED, STRIPED_ACROSS, OPPOSED, REDRAWN, REDRAWN, NEGATED, WIDE)
 EACH = (TIES, BELOW)
 SMALLEST = (LARGE, TINY, HUGE, OUTLIERS)
 

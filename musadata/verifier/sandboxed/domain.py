@@ -1,10 +1,11 @@
 """Inside the sandbox: what a reference accepts beyond its declared inputs, found by asking it a few times.
 
 A range that was declared is a sample of what a function is for. Real values go as far as the reference gives finite
-results of the same shapes. Integers go as far as the reference refuses what is beyond: then they are indices, lengths
-or classes, and all of these are right, in any order that it takes, and offsets may leave segments empty. What has no
-bound at all, such as a count, stays as it was declared, down to 0, but for integers that integers are computed from:
-these go as far as the reference gives in their own type what it gives in one of 64 bits.
+results of the same shapes. Masks and labels of a real dtype may lie between those that were declared. Integers go as
+far as the reference refuses what is beyond: then they are indices, lengths or classes, and all of these are right, in
+any order that it takes, and offsets may leave segments empty. What has no bound at all, such as a count, stays as it
+was declared, down to 0, but for integers that integers are computed from: these go as far as the reference gives in
+their own type what it gives in one of 64 bits.
 """
 
 import math
@@ -16,7 +17,7 @@ from typing import Any
 import torch
 
 from musadata.records import InputSpec
-from musadata.tracing.inputs import draw
+from musadata.tracing.inputs import draw, parse_literal
 from musadata.verifier.sandboxed.draws import is_constant, is_real
 
 Run = Callable[[list[Any]], list[torch.Tensor]]
@@ -36,6 +37,8 @@ def find_domain(run: Run, specs: Sequence[InputSpec], model: torch.nn.Module, te
     for at, spec in enumerate(specs):
         if spec.kind == "uniform" and is_real(spec) and not spec.literal and not is_constant(spec):
             domain.widen_real(at)
+        elif spec.kind == "choice" and getattr(torch, spec.dtype).is_floating_point:
+            domain.widen_choice(at)
         elif spec.kind in _WHOLE and spec.dtype.startswith(("int", "uint")) and 0 not in spec.shape:
             domain.widen_whole(at, sizes, named)
     return domain.specs
@@ -83,6 +86,14 @@ class _Domain:
             if self._accepts(specs):
                 self.specs = specs
                 return
+
+    def widen_choice(self, at: int) -> None:
+        """Values between those that a mask or a label had."""
+        given = parse_literal(self.specs[at].literal)
+        low, size = min(given), max(given) - min(given)
+        wide = replace(self.specs[at], literal=repr((*given, low + 0.25 * size, low + 0.625 * size)))
+        if self._accepts([*self.specs[:at], wide, *self.specs[at + 1 :]]):
+            self.specs[at] = wide
 
     def widen_whole(self, at: int, sizes: set[int], named: Sequence[int]) -> None:
         """From the lowest to the highest that it takes; and what stands for none, as far as it is named."""

@@ -48,13 +48,16 @@ def apply_variant(specs: Sequence[InputSpec], values: Sequence[Any], variant: st
         changed = _perturb(specs, values, variant, seed)
     else:
         pairs = enumerate(zip(specs, values, strict=True))
-        changed = [_change(_Drawn(spec, value, seed + at), variant) for at, (spec, value) in pairs]
+        changed = [
+            _change(_Drawn(spec, value, seed + at, sum(map(is_real, specs[:at]))), variant)
+            for at, (spec, value) in pairs
+        ]
     return [keep_structure(spec, value) for spec, value in zip(specs, changed, strict=True)]
 
 
 @dataclass(frozen=True)
 class _Drawn:
-    """The plain value of an argument; `number`: of the variant, where it has one."""
+    """The plain value of an argument; `number`: of the variant, where it has one, or of the real arguments before."""
 
     spec: InputSpec
     value: Any
@@ -347,6 +350,14 @@ def _nearer(drawn: _Drawn) -> torch.Tensor:
     return wide * 0.01 if low < 0 < high else low + (wide - low) * 0.25
 
 
+def _in_one_sign(drawn: _Drawn, values: torch.Tensor) -> torch.Tensor:
+    """In half precision: positive ones, then negative ones, so that sums leave its range on the way to a mean."""
+    if drawn.value.dtype is torch.float16:
+        values = values.abs()
+        values.view(-1)[values.numel() // 2 :].neg_()
+    return values
+
+
 def _far(drawn: _Drawn) -> torch.Tensor:
     value = drawn.value
     return drawn.standard * 3e3 - 1e5 if value.element_size() > 2 else drawn.standard * _LARGE[value.dtype]
@@ -364,10 +375,10 @@ _ROWS = {
         normal=lambda one: one.moved(one.standard + _OFFSETS[one.value.dtype]),
         uniform=lambda one: one.spec.high - (one.spec.high - one.value.double()) * 0.25,
     ),
-    variants.LARGE: _Row(normal=lambda one: one.standard * _LARGE[one.value.dtype]),
+    variants.LARGE: _Row(normal=lambda one: _in_one_sign(one, one.standard * _LARGE[one.value.dtype])),
     variants.FAR: _Row(normal=_far),
     variants.SHIFTED: _Row(normal=lambda one: one.value + 1.0),
-    variants.SCALED_BY: _Row(normal=lambda one: one.standard.double() * one.number),
+    variants.SCALED_BY: _Row(normal=lambda one: _in_one_sign(one, one.standard.double() * one.number)),
     variants.OUTLIERS: _Row(normal=_with_outliers),
     variants.TIES: _Row(
         normal=lambda one: _empty_first(_with_extremes(_in_halves(one.standard))),
@@ -380,6 +391,9 @@ _ROWS = {
     variants.BELOW: _Row(
         normal=lambda one: _last_are_extreme(-0.5 * one.standard.abs() - 0.25) * moments(one.spec)[1],
         uniform=_low_with_high_last,
+    ),
+    variants.OPPOSED: _Row(
+        normal=lambda one: (-1.0) ** one.number * (0.5 * one.standard.abs() + 0.25) * moments(one.spec)[1]
     ),
     variants.INFINITE: _Row(normal=_with_infinities),
     variants.ORDERED: _Row(

@@ -481,7 +481,7 @@ def _is_near(reference: _Reference, values: list[Any]) -> bool:
 def _alternatives(plan: InputSet, reference: _Reference) -> tuple[str, ...]:
     """The variants that may stand for a planned one, the best first."""
     asked = plan.variant
-    if asked in (variants.STRIPED, variants.STRIPED_ACROSS):
+    if asked in (variants.STRIPED, variants.STRIPED_ACROSS, variants.OPPOSED):
         return (asked,) if _CHOOSING & reference.operators else ()
     if asked not in variants.SMALLEST:
         return (variants.TIES, variants.NONZERO_TIES) if asked == variants.TIES else (asked,)

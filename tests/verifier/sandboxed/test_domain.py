@@ -46,6 +46,12 @@ def test_integers_go_as_far_as_the_reference_refuses_what_is_beyond(function, lo
     assert (found.low, found.high) == (low, high)
 
 
+def test_masks_and_labels_are_also_what_lies_between():
+    mask = InputSpec("m", "choice", "float32", (16, 64), literal="(0.0, 1.0)")
+    assert domain_of(lambda m: 2.0 * m, mask).literal == "(0.0, 1.0, 0.25, 0.625)"
+    assert domain_of(lambda m: torch.where((m == 0) | (m == 1), m, torch.nan), mask) == mask
+
+
 def test_a_class_that_does_not_count_is_one_only_where_the_text_names_it():
     def loss(target):
         return torch.nn.functional.cross_entropy(torch.zeros(30, 20), target)

@@ -7,7 +7,10 @@ from musadata.records import InputSpec
 from musadata.tracing.inputs import draw
 from musadata.verifier.protocol.variants import (
     ELEMENT,
+    HUGE,
+    LARGE,
     NUDGED,
+    OPPOSED,
     ORDERED,
     ORDERED_ACROSS,
     OUTLIERS,
@@ -100,3 +103,18 @@ def test_stripes_and_peaks_have_the_largest_values_at_places_of_one_kind():
     top = found.topk(4).indices
     assert any(len(set((row % 32).tolist())) == 1 for row in top)
     assert {0, 64, 32, 16} <= set(found.argmax(1).tolist())
+
+
+def test_half_sums_overflow_where_their_means_do_not():
+    specs = [InputSpec(name, "normal", "float16", (16, 256)) for name in "xy"]
+    _, (huge, _) = changed(HUGE, specs)
+    _, (left, right) = changed(LARGE, specs)
+    for values in (huge, left * right):
+        rows = values.double()
+        assert float(rows.mean(1).abs().max()) < 65504 < float(rows.sum(1).abs().min())
+
+
+def test_products_of_opposed_inputs_are_below_zero_whatever_stands_between():
+    labels = InputSpec("labels", "integers", "int64", (16,), 0.0, 9.0)
+    _, (left, _, right) = changed(OPPOSED, (X, labels, X))
+    assert float((left * right).max()) < 0 and float((left @ right.T).max()) < 0
