@@ -47,6 +47,13 @@ class Toolchain:
         return "\n".join((self.version, self.torch_version, self.python_abi, *self.linker_flags))
 
     @property
+    def standard(self) -> str:
+        """The C++ standard in which PyTorch compiles extensions: "c++17" up to some version, then "c++20"."""
+        text = (self.torch_root / "utils/cpp_extension.py").read_text(encoding="utf-8")
+        found = re.search(r"-std=(c\+\+\d+)", text)
+        return found[1] if found else "c++20"
+
+    @property
     def include_flags(self) -> list[str]:
         """Flags for the real PyTorch and Python headers."""
         folders = [self.torch_root / "include", self.torch_root / "include/torch/csrc/api/include"]

@@ -37,6 +37,7 @@ _WRAPPERS = Wrappers(
     ("__cudaLaunchKernel", "cudaLaunchKernel", "cudaLaunchCooperativeKernel", "cudaLaunchKernelExC"),
 )
 _FULL_LIBRARIES = ("-ltorch", "-ltorch_python", "-ltorch_cuda", "-lc10_cuda")
+_STANDARD = "-std=c++20"  # of our headers, whatever PyTorch's is
 _PRELUDE = "#include <torch/extension.h>\n"
 # Thrust and CUB tell a profiler what they do; for that NVTX calls dlopen, which no candidate may.
 _FLAGS = ("--expt-extended-lambda", "-DNVTX_DISABLE")
@@ -194,9 +195,9 @@ def _ways(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain) -> Iterat
     support = [str(build_support(tuple(nvcc.include_flags), nvcc.version))]
     whole = Prelude(_PRELUDE, include_folder())
     preludes = [(reduced_prelude.build_prelude(), reduced_prelude.FLAGS)] if reduced_prelude.suffices(sources) else []
-    host = _host_command(nvcc, toolchain, [f"-I{include_folder()}"])
+    host = _host_command(nvcc, toolchain, [_STANDARD, f"-I{include_folder()}"])
     for prelude, flags in (*preludes, (whole, _FLAGS)):
-        command = _compile_command(nvcc, toolchain, [*flags, *defines, f"-I{HEADERS}"])
+        command = _compile_command(nvcc, toolchain, [_STANDARD, *flags, *defines, f"-I{HEADERS}"])
         script = share_phases(toolchain, nvcc.version, tuple(command), prelude)
         if script is not None:
             yield _Way("", ["/bin/sh", str(script)], host, support)
@@ -207,11 +208,12 @@ def _ways(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain) -> Iterat
 
 
 def _full_way(nvcc: Nvcc, toolchain: Toolchain, defines: Sequence[str]) -> _Way:
-    """PyTorch's own headers, which take nvcc a minute; where many come, it goes through their part once."""
+    """PyTorch's own headers in its own C++ standard, which take nvcc a minute; where many come, it goes through their
+    part once."""
     includes = [flag.replace("-isystem", "-I") for flag in toolchain.include_flags]
-    flags = [*_FLAGS, *defines, "-DTORCH_API_INCLUDE_EXTENSION_H"]
+    flags = [*_FLAGS, *defines, "-DTORCH_API_INCLUDE_EXTENSION_H", f"-std={toolchain.standard}"]
     libraries = [*toolchain.library_flags, *_FULL_LIBRARIES]
-    host = _host_command(nvcc, toolchain, ["-DTORCH_API_INCLUDE_EXTENSION_H", *includes])
+    host = _host_command(nvcc, toolchain, ["-DTORCH_API_INCLUDE_EXTENSION_H", f"-std={toolchain.standard}", *includes])
     prelude = Prelude(_PRELUDE, Path(includes[0].removeprefix("-I")), whole=False)
     sharing = tuple(_compile_command(nvcc, toolchain, [*flags, f"-I{HEADERS}", *includes]))
     if _count_asked(hash_of(toolchain.identity, nvcc.version, *sharing)) > _WORTH_SHARING:
@@ -234,7 +236,7 @@ def _compile_command(nvcc: Nvcc, toolchain: Toolchain, flags: Sequence[str]) -> 
         nvcc.path,
         f"-gencode=arch=compute_{architecture},code=sm_{architecture}",
         "-O1",  # of host code; device code is optimised in full whatever stands here
-        *("-std=c++20", "--expt-relaxed-constexpr", "-ccbin", toolchain.compiler, "-w", "-I."),
+        *("--expt-relaxed-constexpr", "-ccbin", toolchain.compiler, "-w", "-I."),
         *("-Xcompiler", "-fPIC,-ffunction-sections"),  # the latter for `check_objects`
         *flags,
         *("-c", SOURCE, "-o", "candidate.o"),
@@ -242,7 +244,7 @@ def _compile_command(nvcc: Nvcc, toolchain: Toolchain, flags: Sequence[str]) -> 
 
 
 def _host_command(nvcc: Nvcc, toolchain: Toolchain, flags: Sequence[str]) -> list[str]:
-    language = ["-x", "c++", "-O1", "-std=c++20", "-fPIC", "-ffunction-sections", "-w", "-I."]
+    language = ["-x", "c++", "-O1", "-fPIC", "-ffunction-sections", "-w", "-I."]
     return [toolchain.compiler, *language, *flags, *nvcc.include_flags, "-c", SOURCE, "-o", "candidate.o"]
 
 

@@ -143,11 +143,13 @@ def _keep_launch_bounds(code: Code) -> Iterator[Edit]:
 
 
 def _spell_names(code: Code) -> Iterator[Edit]:
-    """`__noinline__` is an attribute's name to the C++ library and a whole attribute to CUDA. And c10::Half has no
-    member `operator __half()` here, as its header knows nothing of CUDA."""
+    """`__noinline__` is an attribute's name to the C++ library and a whole attribute to CUDA. c10::Half has no member
+    `operator __half()` here, as its header knows nothing of CUDA. And nvcc only warns of `const const`."""
     for found in code.find(r"(?:[(,]\s*)?(\b__noinline__\b)"):
         if found.start(1) == found.start():
             yield *found.span(), "__attribute__((noinline))"
+    for found in code.find(r"\b(const|volatile)(?:\s+\1\b)+"):
+        yield *found.span(), found[1] + code.lines(*found.span())
     for found in code.find(r"\.operator\s+__half\s*\(\s*\)"):
         yield *found.span(), "->*emulator::as_half" + code.lines(*found.span())
 

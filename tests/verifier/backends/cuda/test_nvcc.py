@@ -1,6 +1,7 @@
 """What nvcc makes of candidates; no device is needed for it."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -112,3 +113,12 @@ def test_what_candidates_share_of_full_headers_is_made_once_many_have_asked(tmp_
     ways = [nvcc_module._full_way(compiler, find_toolchain(), ()) for _ in range(6)]
     assert [way.compiling[0] for way in ways] == ["nvcc"] * 4 + ["/bin/sh"] * 2
     assert len(asked) == 2
+
+
+def test_pytorchs_own_headers_are_compiled_in_its_own_standard(nvcc, tmp_path):
+    (tmp_path / "utils").mkdir()
+    (tmp_path / "utils/cpp_extension.py").write_text("cuda_flags = cuda_flags + ['-std=c++17']\n")
+    older = replace(find_toolchain(), torch_root=tmp_path)
+    *small, full = nvcc_module._ways(from_load_inline("scale", CPP, CUDA), nvcc, older)
+    assert "-std=c++17" in full.compiling and "-std=c++17" in full.compiling_host
+    assert all("-std=c++20" in way.compiling_host for way in small)

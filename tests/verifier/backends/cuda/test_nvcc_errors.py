@@ -22,6 +22,8 @@ FOREIGN = [
     'cuda_source(3): error: class "at::Tensor" has no member "no_such"\n',
     'cuda_source(3): error: namespace "at::cuda" has no member "Foo"\n',
     'cuda_source(3): error: namespace "std" has no member "regex"\n',
+    "cuda_source:9: error: 'float lerp(float, float, float)' conflicts with a previous declaration\n",
+    "cpp_source:445: error: 'iota' is not a member of 'std'\n",
     'cuda_source(3): error: identifier "AT_DISPATCH_FOO" is undefined\n',
     'cuda_source(3): error: identifier "cublasHandle_t" is undefined\n',
     'cuda_source(3): error: name followed by "::" must be a class or namespace name\n',
@@ -54,6 +56,7 @@ def test_any_unknown_name_may_be_pytorchs_where_its_namespace_is_opened():
 
 
 CLASHES = [
+    "cuda_source(139): error: cannot overload functions distinguished by return type alone\n",
     'cuda_source(14): error: variable "N" has already been defined (previous definition at line 11 of cpp_source)\n',
     'cuda_source(3): error: function template "twice" has already been defined\n',
     'cuda_source(2): error: invalid redeclaration of type name "Pair" (declared at line 2 of cpp_source)\n',

@@ -77,6 +77,9 @@ REFUSED = {
 }
 
 ACCEPTED = {
+    "macro for nvcc": _in_kernel(
+        "x[i] = f(x[i]);", "#ifdef __NVCC__\n#define D __device__\n#else\n#define D\n#endif\nD " + _HOST
+    ),
     "template that nobody uses": _TEMPLATE + "template <class T> __global__ void k(T* x) { x[0] = f(x[0]); }\n",
     "constexpr function": _in_kernel("x[i] = f(x[i]);", "constexpr " + _HOST),
     "static constexpr template": _in_kernel(

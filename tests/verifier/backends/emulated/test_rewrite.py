@@ -291,6 +291,7 @@ def test_variables_of_the_device_make_themselves_known(source, names):
 def test_conversion_that_is_called_by_name_keeps_its_lines() -> None:
     assert rewrite("f(x.operator __half(), 1);").replace(" ", "") == "f(x->*emulator::as_half,1);"
     assert rewrite("f(x.operator\n__half(), 1);").count("\n") == 1
+    assert rewrite("void f(const const\nconst int x);").replace("\n", "") == "void f(const int x);"
     plain = "f(x.operator float(), x.operator __half);"
     assert rewrite(plain) == plain
 

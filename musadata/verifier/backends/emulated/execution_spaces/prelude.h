@@ -67,6 +67,10 @@
 #define __noinline__ __attribute__((noinline))
 #define __grid_constant__
 #define __CUDA_ARCH__ 900
+#define __NVCC__ 1
+#ifndef __CUDACC__
+#define __CUDACC__ 1
+#endif
 
 // The emulator's are variables of the host.
 extern __attribute__((device)) const uint3 emulator_threadIdx, emulator_blockIdx;
