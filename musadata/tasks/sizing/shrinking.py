@@ -7,7 +7,7 @@ is executed on fake tensors alone until its sizes are small.
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
@@ -293,9 +293,9 @@ def resize_reference(
     shrinking = _Shrinking(changed, kept, most_work, enough, in_one_pass=True)
     try:
         found = shrinking.find()
+        forms = [_form(changed, shrunk) for shrunk in found]
     except Unscalable as why:
         return {"forms": [], "measure": [], "reason": f"{why.reason}: {why.detail}".strip(": "), "work": 0}
-    forms = [_form(changed, shrunk) for shrunk in found]
     others = [[one.name, one.line, one.value, new] for one, new in resized.items() if new != one.value]
     forms = [{**form, "shrunk": form["shrunk"] + others} for form in forms]
     return {"forms": forms, "measure": [], "reason": "", "work": shrinking.least_work}
@@ -325,7 +325,13 @@ def read_reference(source: str) -> dict[str, Any]:
             reason = f"{why.reason}: {why.detail}".strip(": ")
             return {"forms": [], "measure": _draw_own_specs(source), "reason": reason, "work": 0}
         found = _shrink_by_running(source) or found
-    forms = [_form(source, shrunk) for shrunk in found]
+    try:
+        forms = [_form(source, shrunk) for shrunk in found]
+    except Unscalable as why:
+        if work > MOST_WORK or _is_large(source):
+            return {"forms": [], "measure": _draw_own_specs(source), "reason": f"{why.reason}: {why.detail}", "work": 0}
+        found = [{}]
+        forms = [_form(source, {})]
     measure = _enlarge(source, forms[0]["inputs"], found[0]) if found[0] else []
     return {"forms": forms, "measure": measure, "reason": "", "work": work}
 
@@ -350,7 +356,8 @@ def _form(source: str, shrunk: Values) -> dict[str, Any]:
     changed = [[one.name, one.line, one.value, value] for one, value in shrunk.items()]
     reference = load_reference(text)
     model = build_model(reference, 0)
-    inputs = _keep_agreed(reference, model, list(map(_with_range, _draw_specs(reference, model))))
+    specs = list(map(_with_range, _draw_specs(reference, model)))
+    inputs = _keep_agreed(reference, model, specs, bool(shrunk))
     return {"reference": text, "inputs": inputs, "shrunk": changed}
 
 
@@ -365,9 +372,15 @@ def _with_range(spec: dict[str, Any]) -> dict[str, Any]:
     return {**spec, "low": min(0.5 * value, 1.5 * value), "high": max(0.5 * value, 1.5 * value)}
 
 
-def _keep_agreed(reference: ModuleType, model: torch.nn.Module, inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _keep_agreed(
+    reference: ModuleType, model: torch.nn.Module, inputs: list[dict[str, Any]], shrunk: bool
+) -> list[dict[str, Any]]:
     """The specs, in which values are those of the reference where it fails on others: spatial shapes, offsets and
-    lengths agree with each other and with other inputs, and rows hold an index beside real numbers, as boxes do."""
+    lengths agree with each other and with other inputs, and rows hold an index beside real numbers, as boxes do.
+
+    Raises:
+        Unscalable: it was `shrunk`, and fails on its own values, too.
+    """
     set_seed(0)
     values = list(reference.get_inputs())
     kinds = [_agreeing_kind(spec, value) for spec, value in zip(inputs, values, strict=True)]
@@ -380,6 +393,8 @@ def _keep_agreed(reference: ModuleType, model: torch.nn.Module, inputs: list[dic
         ]
         if set(kept) <= set(kinds) and _runs(reference, model, agreed):
             return agreed
+    if shrunk and not _accepts(model, reference.get_inputs):
+        raise Unscalable(_FIXED, "values that inputs hold name places beyond smaller sizes")
     return inputs
 
 
@@ -395,12 +410,16 @@ def _agreeing_kind(spec: dict[str, Any], value: Any) -> str:
 
 def _runs(reference: ModuleType, model: torch.nn.Module, inputs: list[dict[str, Any]]) -> bool:
     namespace = dict(vars(reference))
+    exec(write_inputs([restore(InputSpec, spec) for spec in inputs]), namespace)
+    return _accepts(model, namespace["get_inputs"])
+
+
+def _accepts(model: torch.nn.Module, get_inputs: Callable[[], list[Any]]) -> bool:
     set_seed(0)
     try:
-        exec(write_inputs([restore(InputSpec, spec) for spec in inputs]), namespace)
         with torch.no_grad():
             for _ in range(_TRIALS):
-                model(*namespace["get_inputs"]())
+                model(*get_inputs())
     except Exception:  # the reference may raise anything; that is the answer
         return False
     return True

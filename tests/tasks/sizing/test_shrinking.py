@@ -318,3 +318,14 @@ def test_one_of_several_sizes_of_one_value_can_stay():
 def test_large_inputs_are_shrunk_by_running_where_operators_depend_on_values():
     found = read_reference(reference("return torch.bincount(x)", inputs="torch.randint(0, 9, (20000000,))"))
     assert found["forms"][0]["inputs"][0]["shape"][0] < 20000 and found["measure"][0]["shape"] == [20000000]
+
+
+def test_sizes_that_values_name_are_not_shrunk():
+    text = reference(
+        "return F.relu(x[box[:, 0].long(), :, (box[:, 1] * 64).long()])",
+        arguments="x, box",
+        inputs="torch.randn(128, 128, 65), torch.cat([torch.randint(0, 128, (9, 1)).float(), torch.rand(9, 2)], 1)",
+    )
+    found = read_reference(text)
+    ((x, box),) = [form["inputs"] for form in found["forms"]]
+    assert x["shape"] == [128, 128, 65] and box["kind"] == "rows" and not found["measure"]
