@@ -55,10 +55,10 @@ class SamplingConfig:
 
 @dataclass(frozen=True)
 class ProfilingConfig:
-    """Rows that teach to read a kernel's counters. The emulated backend counts them; others make no such rows.
+    """Rows that teach to read a kernel's counters, which the emulator counts, whatever backend judges.
 
     Attributes:
-        share: of the tasks, of which one accepted candidate is profiled; 0 for none.
+        share: of the tasks, of which an accepted candidate is profiled; 0 for none.
         accesses: of threads that are counted in a call at the most; launches beyond them are not profiled.
     """
 

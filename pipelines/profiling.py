@@ -1,8 +1,9 @@
 """A step of stage 3: profiles of accepted kernels, with a diagnosis of each."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from musadata.config import BackendType, VerifierConfig
 from musadata.corpus.views.supervised import make_sft
 from musadata.records import Reject, Task
 from musadata.sampling.profiling.profiles import FAMILY, STEP, Profile, is_profiled, profile_task
@@ -26,16 +27,22 @@ class ProfileKernels(ShardStep):
     writes: ClassVar[dict[str, type]] = {"sft": SftRow, "rejects": Reject}
     funnel: ClassVar[tuple[str, ...]] = (STEP,)
 
+    @property
+    def _counting(self) -> VerifierConfig:
+        """The emulator counts, whatever judges."""
+        return replace(self.config.verifier, backend=BackendType.EMULATED)
+
     def code(self) -> str:
-        return profiles_version(self.config)
+        return profiles_version(self._counting)
 
     def settings(self, shard: Shard) -> Any:
         return [self.config.profiling, self.config.verifier, self.config.limit]
 
     def process(self, shard: Shard, out: Writers) -> None:
-        threads = limits.verdicts_at_once(self.config.verifier, self.workers)
+        counting = self._counting
+        threads = limits.verdicts_at_once(counting, self.workers)
         config, candidates = self.config, candidates_by_task(self.corpus, shard)
-        verifier = resources.verifier(config.verifier, config.teacher.kind)
+        verifier = resources.verifier(counting, config.teacher.kind)
 
         def profile(task: Task) -> tuple[Task, Profile | Reject]:
             return task, profile_task(task, candidates[task.task_id], verifier.count_accesses, config.profiling)

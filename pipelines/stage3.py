@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from musadata.config import DEVICE_BACKENDS, BackendType
+from musadata.config import DEVICE_BACKENDS
 from musadata.corpus.mixture import check_mixing
 from musadata.sampling.sample_plan import SamplePlan
 from musadata.storage.commits import Commit
@@ -82,7 +82,7 @@ class Stage3(Stage):
             steps.append(WriteQuestions(self.config, self.corpus))
         if self.config.ports.per_task:
             steps.append(PortKernels(self.config, self.corpus))
-        if self.config.profiling.share and self.config.verifier.backend is BackendType.EMULATED:
+        if self.config.profiling.share:
             steps.append(ProfileKernels(self.config, self.corpus, workers))
         return steps
 

@@ -58,10 +58,10 @@ def tests_version(config: Config) -> str:
     return "-".join((made, annotation_version(config.teacher), verdicts_version(config.verifier)))
 
 
-def profiles_version(config: Config) -> str:
+def profiles_version(counting: VerifierConfig) -> str:
     """Of profiles: how accesses are counted, and what is said about them."""
     made = code_version(("musadata.sampling.profiling.profiles", "musadata.corpus.views.supervised"))
-    return "-".join((made, verdicts_version(config.verifier)))
+    return "-".join((made, verdicts_version(counting)))
 
 
 def ports_version() -> str:

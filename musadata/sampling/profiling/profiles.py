@@ -1,5 +1,6 @@
 """From an accepted candidate to a question about its counters and the answer, the diagnosis."""
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +24,6 @@ from musadata.verifier.protocol.access_counts import CountedCall
 FAMILY = "profiling"
 STEP = "profile"
 MENDED = 1.5  # times the cost of a kernel that shows how it is done
-_MOST_PROGRAMS = 4
 # A task, a candidate's source, windows of its kernels (see `Verifier.count_accesses`), and the most accesses.
 CountAccesses = Callable[[Task, str, Mapping[str, int], int], CountedCall]
 
@@ -48,34 +48,50 @@ def is_profiled(task: Task, config: ProfilingConfig) -> bool:
 def profile_task(
     task: Task, candidates: Sequence[Candidate], count: CountAccesses, config: ProfilingConfig
 ) -> Profile | Reject:
-    """The profile of the kernel that costs most among the accepted candidates of a task, and with its diagnosis the
-    same kernel of another one that costs far less, where there is one; a reject with the reason where no launch has
-    exact counts or nothing is to be mended."""
-    programs = [one for one in candidates if one.accepted and not one.fault][:_MOST_PROGRAMS]
+    """The profile of the accepted candidate of a task that should be the slowest, and with its diagnosis the same
+    kernel of the one that should be the fastest, if that costs far less; a reject with the reason where no launch has
+    exact counts or nothing is to be mended.
+
+    Which is which is known from measured times; without them a teacher's first answer is its best.
+    """
+    programs = [one for one in candidates if one.accepted and not one.fault]
     if not programs:
         return reject(task, "no accepted candidate", "")
-    counted, reasons = [], list[Reject]()
-    for candidate in programs:
-        kernels = read_kernels(candidate.source)
-        windows = {name: code.window for name, code in kernels.items() if code.window}
-        call = count(task, candidate.source, windows, config.accesses)
-        chosen = call.why or choose_launch(call.launches, kernels)
-        if isinstance(chosen, str):
-            reasons.append(reject(task, "cannot be counted" if call.why else "no exact counts", chosen))
-        else:
-            counted.append((candidate, *chosen))
-    if not counted:
-        return reasons[0]
-    candidate, counters, code = max(counted, key=lambda one: total_cost(one[1]))
-    others = [one[1:] for one in counted if (one[2].name, set(one[2].pointers)) == (code.name, set(code.pointers))]
-    best, better = min(others, key=lambda one: total_cost(one[0]))
-    mended = (best, better) if total_cost(best) * MENDED <= total_cost(counters) else None
-    return make_profile(task, candidate, counters, code, mended)
+    timed = sorted((one for one in programs if one.speedup), key=lambda one: one.speedup or 0.0)
+    slow, fast = (timed[0], timed[-1]) if timed else (programs[-1], programs[0])
+    counted = _count(task, slow, count, config)
+    if isinstance(counted, Reject):
+        return counted
+    counters, code = counted
+    found = make_profile(task, slow, counters, code)
+    if isinstance(found, Reject) or fast is slow:
+        return found
+    other = _count(task, fast, count, config)
+    if isinstance(other, Reject):
+        return found
+    best, better = other
+    alike = (better.name, set(better.pointers)) == (code.name, set(code.pointers))
+    if not alike or total_cost(best) * MENDED > total_cost(counters):
+        return found
+    values = {"now": best.get(names.SECTORS), "before": counters.get(names.SECTORS), "launch": _launch(best)}
+    values |= {"waves": sum(best.get(names.wavefronts_name(one)) for one in ("load", "store"))}
+    text = f"{found.text}\n\n{fill(wordings()['mended']['change'], values)}\n\n```cuda\n{_whole(better)}\n```"
+    return dataclasses.replace(found, text=text)
 
 
-def make_profile(
-    task: Task, candidate: Candidate, counters: Counters, code: KernelCode, mended: tuple[Counters, KernelCode] | None
-) -> Profile | Reject:
+def _count(
+    task: Task, candidate: Candidate, count: CountAccesses, config: ProfilingConfig
+) -> tuple[Counters, KernelCode] | Reject:
+    kernels = read_kernels(candidate.source)
+    windows = {name: code.window for name, code in kernels.items() if code.window}
+    call = count(task, candidate.source, windows, config.accesses)
+    if call.why:
+        return reject(task, "cannot be counted", call.why)
+    chosen = choose_launch(call.launches, kernels)
+    return reject(task, "no exact counts", chosen) if isinstance(chosen, str) else chosen
+
+
+def make_profile(task: Task, candidate: Candidate, counters: Counters, code: KernelCode) -> Profile | Reject:
     """Question and answer about one launch; a reject if a figure of the answer is not borne out."""
     kind, text = write_diagnosis(counters, code)
     if not kind:
@@ -83,11 +99,6 @@ def make_profile(
     wrong = check_diagnosis(text, counters)
     if wrong:
         return reject(task, "contradicts the counters", wrong[0])
-    if mended:
-        best, better = mended
-        values = {"now": best.get(names.SECTORS), "before": counters.get(names.SECTORS), "launch": _launch(best)}
-        values |= {"waves": sum(best.get(names.wavefronts_name(one)) for one in ("load", "store"))}
-        text = f"{text}\n\n{fill(wordings()['mended']['change'], values)}\n\n```cuda\n{_whole(better)}\n```"
     prompt = render_profile(_whole(code), _launch(counters), task.inputs, DEVICE, render_table(counters))
     evidence = json.dumps({"kind": kind, "counters": plain(counters)}, ensure_ascii=False)
     return Profile(candidate, kind, prompt, text, evidence)
