@@ -386,6 +386,8 @@ def _keep_agreed(
     kinds = [_agreeing_kind(spec, value) for spec, value in zip(inputs, values, strict=True)]
     if not any(kinds) or _runs(reference, model, inputs):
         return inputs
+    if shrunk and not _accepts(model, reference.get_inputs):
+        raise Unscalable(_FIXED, "values that inputs hold name places beyond smaller sizes")
     for kept in (("fixed",), ("rows",), ("fixed", "rows")):
         agreed = [
             {**spec, "kind": kind, "literal": repr(tuple(value.flatten().tolist()))} if kind in kept else spec
@@ -393,8 +395,6 @@ def _keep_agreed(
         ]
         if set(kept) <= set(kinds) and _runs(reference, model, agreed):
             return agreed
-    if shrunk and not _accepts(model, reference.get_inputs):
-        raise Unscalable(_FIXED, "values that inputs hold name places beyond smaller sizes")
     return inputs
 
 
