@@ -5,7 +5,7 @@ CONSTRUCTOR_ARGUMENTS = "musadata.verifier.sandboxed.oracle:encode_arguments"
 DERIVE_SHAPES = "musadata.verifier.sandboxed.derived_shapes:derive_shapes"
 IMPORT_CANDIDATE = "musadata.verifier.sandboxed.execute:import_candidate"
 RUN_CANDIDATE = "musadata.verifier.sandboxed.execute:run_candidate"
-RUN_REFERENCE = "musadata.verifier.sandboxed.oracle:run_reference"
+RUN_REFERENCE = "musadata.verifier.sandboxed.oracle:run_without_devices"
 RUN_UNIT_TEST = "musadata.verifier.sandboxed.unit_test:run_unit_test"
 TIME_REFERENCE = "musadata.verifier.sandboxed.measure:serve_reference"
 

@@ -114,7 +114,10 @@ class ReferenceRunner:
             # as their sum ends the process. Then inputs that were not declared prove nothing.
             outcome = self._sandbox.call(RUN_REFERENCE, encode(replace(request, sets=plain)), limits=limits)
         if not outcome.ok:
-            what = f"{outcome.error_type}: {outcome.message}" if outcome.error_type else outcome.message
+            last = "".join(
+                f"; {line}" for line in outcome.stderr.strip().splitlines()[-1:] if outcome.status == "crash"
+            )
+            what = f"{outcome.error_type}: {outcome.message}" if outcome.error_type else outcome.message + last
             raise BadReference(f"The reference does not run ({outcome.status}): {what}"[:400])
         try:
             return _read_expectation(outcome)

@@ -201,7 +201,9 @@ def _judge_end(outcome: Outcome, report: Report, calls: Sequence[Call], conditio
         findings.append(rules.EXECUTE_ERROR.worded(f"{outcome.error_type}: {outcome.message}"[:400]))
     elif not outcome.ok and (outcome.status != "crash" or not findings):
         rule = rules.RULES[f"execute.{outcome.status}"]
-        findings.append(rule.finding(outcome.message or "lost", line=report.crash_line))
+        lost = next((call.name for call in calls if call.name not in report.calls), "")
+        finding = rule.finding(outcome.message or "lost", line=report.crash_line)
+        findings.append(replace(finding, condition=where.get(lost, "") if outcome.status == "crash" else ""))
     return findings
 
 

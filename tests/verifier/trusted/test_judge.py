@@ -6,10 +6,10 @@ import torch
 from musadata.records import ErrorClass
 from musadata.sandbox import Outcome
 from musadata.verifier.policies import decide, load_policy
-from musadata.verifier.protocol.messages import Call, CandidateFacts, ErrorFacts
+from musadata.verifier.protocol.messages import Call, CallFacts, CandidateFacts, ErrorFacts
 from musadata.verifier.protocol.tensors import pack, unpack
 from musadata.verifier.protocol.tolerance import Tolerance
-from musadata.verifier.protocol.variants import PLAIN, InputSet
+from musadata.verifier.protocol.variants import PLAIN, SCALED, InputSet
 from musadata.verifier.sandboxed import execute
 from musadata.verifier.trusted.candidate_report import read_report
 from musadata.verifier.trusted.expectation import Expectation, ExpectedSet
@@ -57,3 +57,18 @@ def test_what_was_not_compared_is_not_called_right():
     judgement = judge(Outcome("ok"), report, [], Expectation((), (), b"", (), {}))
     assert (judgement.facts.runs, judgement.facts.right) == (True, None)
     assert not decide(judgement.facts, load_policy("audit")).accepted
+
+
+@pytest.mark.parametrize(("done", "condition", "runs"), [(0, "declared", False), (1, "scaled by -3", True)])
+def test_a_process_that_ends_is_held_against_the_inputs_of_that_call(done, condition, runs):
+    values = unpack(pack({"0": torch.linspace(1, 2, 100)}))["0"]
+    rest = {"expected": (values,), "oracle": (values,), "conditions": (values,)}
+    sets = [
+        ExpectedSet(InputSet(0, variant, 0), (), {"tensor": 0}, (), (Tolerance(0.1, 0.1, True),), **rest)
+        for variant in (PLAIN, SCALED)
+    ]
+    calls = [Call(0, "output0"), Call(1, "output1")]
+    facts = CandidateFacts(calls=(CallFacts(),) * done)
+    judgement = judge(Outcome("crash"), read_report(facts, {}, calls), calls, Expectation((), (), b"", tuple(sets), {}))
+    assert [one.condition for one in judgement.findings if one.rule == "execute.crash"] == [condition]
+    assert judgement.facts.runs is runs
