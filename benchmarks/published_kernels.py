@@ -177,8 +177,9 @@ def _judge_all(
                     file.write(json.dumps(entry) + "\n")
 
     left = [one for one in kernels if one.name not in said]
-    with _open_verifier(backend) as verifier, ThreadPoolExecutor(workers) as pool:
-        list(pool.map(partial(judge, verifier=verifier), left))
+    if left:  # else the verdicts may be of a machine that is elsewhere
+        with _open_verifier(backend) as verifier, ThreadPoolExecutor(workers) as pool:
+            list(pool.map(partial(judge, verifier=verifier), left))
     return {one.name: said[one.name] for one in kernels if one.name in said}
 
 
