@@ -24,6 +24,9 @@ _MOVES = re.compile(
 _TOLERANCES = {"float16": 1e-2, "bfloat16": 5e-2}
 _SLACK, _FUNCTIONS = 8, 8  # times the typical error of a sum; units that functions in a row may lose
 _HALF_UNIT = 2.0**-12  # by which half precision rounds at the most, relatively
+_MAXIMA = re.compile(r"\.(_?(log_?)?softmax|logsumexp|a?max|max_pool\dd_with_indices|cummax)\.(?!other)")
+_PRODUCTS = re.compile(r".*(mm|conv|linear|mv|bilinear|attention|dot|cdist|einsum|matmul).*")
+_NORMS = re.compile(r"norm|var|std|cosine")
 # Operators whose formula has an epsilon or a threshold which ordinary values hide.
 _EPSILONS = re.compile(r"norm|var|std|rsqrt|smooth_l1|huber|softshrink|hardshrink|cosine")
 # Operators of whose result a wrong start, such as 0 for a maximum, shows with values on one side of zero alone.
@@ -101,7 +104,9 @@ def _cases(
         return tuple(f"inputs[{place}] = {text.format(f'inputs[{place}]')}" for place in places)
 
     if normal and any(_SIGNED.search(operator) for operator in operators):
-        yield _Case("values_below_zero", "A maximum that starts from 0 is wrong here.", change("-{}.abs() - 0.25"))
+        maximum = any(_MAXIMA.search(operator) for operator in operators)
+        told = "A maximum that starts from 0 is wrong here." if maximum else "Values below zero alone."
+        yield _Case("values_below_zero", told, change("-{}.abs() - 0.25"))
     if changes := _branch_values(operators, specs, normal):
         ones = any(one.endswith("1.0") for one in changes)
         zeros = "Zeros among the values, and a first row of nothing else."
@@ -121,8 +126,9 @@ def _cases(
     if any(_EPSILONS.search(operator) for operator in operators):
         told = "Squares of about 1e-6, beside which an epsilon or a threshold of the formula shows."
         yield _Case("small_values", told, change("{} * 1e-3"))
-    if 0.0 < tolerance < _HALF_UNIT and all(specs[index].dtype == "float32" for index in wide):
-        told = "Half precision and TF32 round all of these the same way, by 2^-12, so that errors do not cancel."
+    scaled = not any(_NORMS.search(operator) for operator in operators)  # else a common factor cancels
+    if scaled and 0.0 < tolerance < _HALF_UNIT and all(specs[index].dtype == "float32" for index in wide):
+        told = "Half precision and TF32 round all of these the same way, by 2^-12."
         yield _Case("values_that_half_precision_rounds", told, change("{}.half().float() * (1 + 2**-12)"))
 
 
@@ -210,7 +216,7 @@ def _tolerance(operators: Sequence[str], traces: Sequence[Trace]) -> tuple[float
         return max(_TOLERANCES[dtype] for dtype in short), "relative to the largest value: rounding of the dtype"
     terms = max((_terms(trace) for trace in traces), default=1)
     unit = 2.0**-24 if "float32" in dtypes or "float64" not in dtypes else 2.0**-45
-    roundings = f"roundings of {terms} terms in another order" if terms > 1 else "functions round otherwise at the end"
+    roundings = f"sums of up to {terms} terms in another order" if terms > 1 else "the last bits may differ"
     return _SLACK * (math.sqrt(terms) + _FUNCTIONS) * unit, f"relative to the largest value: {roundings}"
 
 
@@ -220,11 +226,12 @@ def _terms(trace: Trace) -> int:
     most = 1
     for fact in trace.tensors:
         given = [known[name] for name in fact.operands if name in known]
-        if _SUMS.fullmatch(fact.operator.split(".")[1] if fact.operator.count(".") else ""):
-            made = max(1, math.prod(fact.shape))
+        name, made = fact.operator.partition(".")[2].partition(".")[0], max(1, math.prod(fact.shape))
+        if _PRODUCTS.fullmatch(name) and len(given) > 1:  # a row of one by a column of the other
+            shapes = sorted((math.prod(one.shape) for one in given), reverse=True)
+            most = max(most, math.isqrt(shapes[0] * shapes[1] // made))
+        elif _SUMS.fullmatch(name):
             most = max([most, *(math.prod(one.shape) // made for one in given)])
-            if len(given) > 1:  # a product of matrices, along one of their sides
-                most = max([most, *(side for one in given for side in one.shape)])
     return most
 
 

@@ -30,9 +30,9 @@ TIMES = "wrong in 9 of 9 elements, first at [0]: 40 instead of 2; largest error 
         ),
         (
             "wrong in 9 of 9 elements, first at [0]: -1 instead of 1; largest error 5.",
-            "all 9 elements are wrong, not those at an edge alone",
+            "",
         ),
-        ("wrong in 3 of 9 elements, first at [0]: -1 instead of 1; largest error 2.", "6 of 9 elements are right"),
+        ("wrong in 3 of 9 elements, first at [0]: -1 instead of 1; largest error 2.", ""),
         ("error: expected ';' before 'if'", ""),
     ],
 )

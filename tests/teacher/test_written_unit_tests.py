@@ -168,6 +168,7 @@ def test_the_tolerance_grows_with_the_terms_of_a_sum_and_is_far_below_half_preci
         return float(re.search(r"TOLERANCE = (\S+) ", text)[1])
 
     assert tolerance("exp", 100) == tolerance("exp", 10_000) == tolerance("sum", 1)
+    assert tolerance("binary_cross_entropy", 1) == tolerance("exp", 1)
     assert tolerance("exp", 100) < tolerance("sum", 100) < tolerance("sum", 10_000) < 2.0**-12 / 4
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from musadata.compiler.emission.candidate import Candidate
-from musadata.compiler.faults.catalogue import WORDS, fault
+from musadata.compiler.faults.catalogue import fault
 from musadata.compiler.faults.fault_context import FaultContext, KernelSite, first
 from musadata.compiler.ir.code import Assign, Barrier, Declare, Function, Loop, Name, replace_at, walk
 
@@ -54,13 +54,3 @@ def _halved(node: Any, ends: str) -> Declare | None:
     *others, last = node.sizes
     is_whole = isinstance(last, int) and (ends == "_tile" or (not others and last in (64, 128, 256)))
     return replace(node, sizes=(*others, int(last) // 2)) if is_whole else None
-
-
-@fault
-def race_without_atomics(context: FaultContext) -> Candidate | None:
-    start, end = f"{_WRITTEN}{_BARRIER}    for (int stride", "    const float result = partial[0];"
-    helper = next((one for one in context.candidate.parts if isinstance(one, str) and start in one), "")
-    inside, ends, _ = helper.partition(start)[2].partition(end)
-    if not ends or "+= partial" not in inside or max(max(site.inner) for site in context.sites()) < 2:
-        return None
-    return context.replace_in_helper(start + inside, WORDS["race_without_atomics"]["tree"])

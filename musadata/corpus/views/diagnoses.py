@@ -12,6 +12,7 @@ from musadata.corpus.views.mending import (
     list_chains,
     name_fault,
     place_of,
+    show_difference,
     word,
 )
 from musadata.corpus.views.supervised import make_sft
@@ -55,16 +56,27 @@ def _row(task: Task, annotation: Annotation, chain: Sequence[Step]) -> SftRow:
     }
     question = render_diagnosis(task, annotation.told, candidate.source, candidate.feedback)
     cause = name_fault(step, read_evidence(candidate.feedback, candidate.source))
-    answer = " ".join(filter(None, [cause, _place_report(step), *_mend(step)]))
+    answer = _join(cause, _place_report(step), *_mend(step))
     for other in others:
-        hidden = [choose("hidden", other.candidate.candidate_id), name_fault(other), *_mend(other)]
-        answer = f"{answer}\n\n{' '.join(hidden)}"
+        hidden = _join(choose("hidden", other.candidate.candidate_id), name_fault(other), *_mend(other))
+        answer = f"{answer}\n\n{hidden}"
     return make_sft(task, FAMILY, question, answer, READER, candidate, json.dumps(evidence))
+
+
+def _join(*parts: str) -> str:
+    """Sentences and differences, each difference a paragraph of its own."""
+    return " ".join(filter(None, parts)).replace(" \n\n", "\n\n").replace("\n``` ", "\n```\n\n")
 
 
 def _mend(step: Step) -> list[str]:
     rule = step.words.rule if step.words else ""
-    return [word("mend", change, step, rule="" if number else rule) for number, change in enumerate(step.changes)]
+    told = [(change, "" if number else rule) for number, change in enumerate(step.changes)]
+    return [
+        show_difference(change, said)
+        if max(len(change.old), len(change.new)) > 1
+        else word("mend", change, step, rule=said)
+        for change, said in told
+    ]
 
 
 def _place_report(step: Step) -> str:

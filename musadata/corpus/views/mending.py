@@ -117,3 +117,10 @@ def name_fault(step: Step, evidence: str = "") -> str:
 
 def _show(lines: Sequence[Line]) -> str:
     return ", ".join(f"``{one.text}``" if "`" in one.text else f"`{one.text}`" for one in lines)
+
+
+def show_difference(change: Change, rule: str) -> str:
+    """A change of several lines as a difference, after how it is done right."""
+    lines = [*(f"- {one.text}" for one in change.old), *(f"+ {one.text}" for one in change.new)]
+    heading = f"{rule[:1].upper()}{rule[1:]}:" if rule else "The change:"
+    return "\n".join([f"\n\n{heading}\n", "```diff", *lines, "```"])
