@@ -39,6 +39,8 @@ _TRIALS = 8
 _LEAST_HALVED = 4
 _LITTLE_MORE = 1.6
 _MOST_AGREED = 4096  # integers that are kept as they are
+_ENOUGH_ROWS = 4  # that have one sum
+_SURELY = 8.0  # chance lets no integer come twice once in e to this
 _WHOLE_WARPS = 64
 _SEEN_OF_RANGE = 0.9  # of the integers below a bound, in a few draws
 
@@ -383,19 +385,39 @@ def _keep_agreed(
     """
     set_seed(0)
     values = list(reference.get_inputs())
+    together = [_bound_kind(spec, value) for spec, value in zip(inputs, values, strict=True)]
+    inputs = _keep(inputs, values, together, ("fixed", "rows"))
     kinds = [_agreeing_kind(spec, value) for spec, value in zip(inputs, values, strict=True)]
     if not any(kinds) or _runs(reference, model, inputs):
         return inputs
     if shrunk and not _accepts(model, reference.get_inputs):
         raise Unscalable(_FIXED, "values that inputs hold name places beyond smaller sizes")
     for kept in (("fixed",), ("rows",), ("fixed", "rows")):
-        agreed = [
-            {**spec, "kind": kind, "literal": repr(tuple(value.flatten().tolist()))} if kind in kept else spec
-            for spec, value, kind in zip(inputs, values, kinds, strict=True)
-        ]
+        agreed = _keep(inputs, values, kinds, kept)
         if set(kept) <= set(kinds) and _runs(reference, model, agreed):
             return agreed
     return inputs
+
+
+def _keep(
+    inputs: list[dict[str, Any]], values: list[Any], kinds: list[str], kept: tuple[str, ...]
+) -> list[dict[str, Any]]:
+    return [
+        {**spec, "kind": kind, "literal": repr(tuple(value.flatten().tolist()))} if kind in kept else spec
+        for spec, value, kind in zip(inputs, values, kinds, strict=True)
+    ]
+
+
+def _bound_kind(spec: dict[str, Any], value: Any) -> str:
+    """As what integers are kept that hold together among themselves, "" if as nothing: rows of one sum, as the parts of
+    a whole are, and keys of which none comes twice although chance would repeat some."""
+    if spec["kind"] not in ("integers", "choice") or _agreeing_kind(spec, value) != "fixed" or not value.dim():
+        return ""
+    rows, room = value.reshape(-1, value.shape[-1]).long(), spec["high"] - spec["low"]
+    if len(rows) >= _ENOUGH_ROWS and bool((rows != rows[0]).any()) and bool((rows.sum(1) == rows[0].sum()).all()):
+        return "rows"
+    is_chance = value.numel() ** 2 < 2 * _SURELY * room or spec["kind"] == "choice"
+    return "" if is_chance or len(value.unique()) < value.numel() else "fixed"
 
 
 def _agreeing_kind(spec: dict[str, Any], value: Any) -> str:

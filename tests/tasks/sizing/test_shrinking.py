@@ -329,3 +329,21 @@ def test_sizes_that_values_name_are_not_shrunk():
     found = read_reference(text)
     ((x, box),) = [form["inputs"] for form in found["forms"]]
     assert x["shape"] == [128, 128, 65] and box["kind"] == "rows" and not found["measure"]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ("torch.randperm(3000)[:600].int()", "fixed"),  # keys
+        ("torch.randint(0, 3000, (600,)).int()", "integers"),
+        ("torch.randint(0, 10**6, (60,)).int()", "integers"),  # each once by chance
+        ("torch.randperm(600)", "permutation"),
+        ("torch.rand(10, 12).argsort(1)", "rows"),
+        ("torch.diff((torch.rand(10, 39).argsort(1)[:, :11] + 1).sort(1).values, dim=1)", "integers"),
+        ("torch.stack([x := torch.randint(1, 39, (10,)), 40 - x], 1)", "rows"),  # parts of a whole
+        ("torch.arange(12).repeat(10, 1)", "integers"),
+    ],
+)
+def test_integers_that_hold_together_keep_their_values(values, kind):
+    ((spec,),) = [one["inputs"] for one in read_reference(reference("return x + 1", inputs=values))["forms"]]
+    assert spec["kind"] == kind
