@@ -21,6 +21,7 @@ from musadata.verifier.compilation.host_toolchain import Toolchain, find_program
 from musadata.verifier.compilation.includes import refuse_missing_includes
 from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.compilation.units import (
+    STANDARD_HEADERS,
     asks_for_compiler,
     bind_functions,
     definitions,
@@ -137,7 +138,9 @@ def _build(
     """Compile and link the units, each after the prelude and `start`; what failed, or ""."""
     objects = []
     for index, unit in enumerate(units):
-        prelude, command = (_PRELUDE, way.compiling_host) if unit.for_host else (way.prelude, way.compiling)
+        prelude, command = (
+            (_PRELUDE + STANDARD_HEADERS, way.compiling_host) if unit.for_host else (way.prelude, way.compiling)
+        )
         (work / SOURCE).write_text(prelude + start + unit.text, encoding="utf-8", errors="replace")
         said = run_compiler(command, work, limits).failure
         if said:

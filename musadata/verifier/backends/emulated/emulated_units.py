@@ -7,7 +7,14 @@ from musadata.verifier.backends.emulated.rewrite import leave_out_foreign_header
 from musadata.verifier.compilation.code import Code
 from musadata.verifier.compilation.compile_errors import CompileError, Unsupported
 from musadata.verifier.compilation.sources import CandidateSources
-from musadata.verifier.compilation.units import asks_for_compiler, bind_functions, definitions, place, source_names
+from musadata.verifier.compilation.units import (
+    STANDARD_HEADERS,
+    asks_for_compiler,
+    bind_functions,
+    definitions,
+    place,
+    source_names,
+)
 
 
 @dataclass(frozen=True)
@@ -80,18 +87,9 @@ def assemble(sources: CandidateSources) -> Units:
     )
 
 
-# Headers that PyTorch's own include and the small ones do not. In the precompiled header they would make every
-# compilation a tenth longer; this way they cost the few candidates that need them a second.
-_STANDARD_HEADERS = """
-any atomic bitset chrono complex condition_variable deque functional iomanip list map mutex numeric queue random
-regex set shared_mutex stack unordered_map unordered_set variant
-"""
-
-
 def begin_with_standard_headers(units: Units) -> Units:
     """The same units with more of the C++ library before them."""
-    start = "".join(f"#include <{name}>\n" for name in _STANDARD_HEADERS.split())
-    first, apart = (tuple(start + unit for unit in some) for some in (units.first, units.apart))
+    first, apart = (tuple(STANDARD_HEADERS + unit for unit in some) for some in (units.first, units.apart))
     return replace(units, first=first, apart=apart)
 
 

@@ -122,3 +122,15 @@ def test_pytorchs_own_headers_are_compiled_in_its_own_standard(nvcc, tmp_path):
     *small, full = nvcc_module._ways(from_load_inline("scale", CPP, CUDA), nvcc, older)
     assert "-std=c++17" in full.compiling and "-std=c++17" in full.compiling_host
     assert all("-std=c++20" in way.compiling_host for way in small)
+
+
+def test_sources_for_the_hosts_compiler_have_the_library_that_pytorch_brings_along(nvcc, monkeypatch):
+    monkeypatch.setattr(nvcc_module, "may_need_full_headers", lambda *_: False)
+    cpp = (
+        f"#ifdef __NVCC__\n#error not for nvcc\n#endif\n{CPP}\nint first(std::queue<int> all) {{ return all.front(); }}"
+    )
+    cuda = CUDA.replace("TILE", "16").replace("FACTOR", "2.0f")
+    sources = from_load_inline(
+        "scale", cpp, cuda, functions="scale", extra_cuda_cflags=["-U__CUDA_NO_HALF_OPERATORS__"]
+    )
+    assert compile_candidate(sources, nvcc, LIMITS).is_file()
