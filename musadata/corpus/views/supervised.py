@@ -4,12 +4,13 @@ code in one was accepted by the verifier."""
 import hashlib
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from musadata.corpus.views.answers import Prompt, Sampled, different, list_conversations, same_program
 from musadata.corpus.views.mending import leaves_open
 from musadata.records import SCHEMA_VERSION, Annotation, Candidate, Task, Trajectory
 from musadata.rows import content_id
-from musadata.teacher.prompts import lists_all, quote_answers, render_generation, render_reasoning, render_steps
+from musadata.teacher.prompts import lists_all, quote_answers, render_generation, render_steps
 from musadata.tokens import count_columns
 from musadata.training_rows import ChatMessage, RftRow, SftRow
 
@@ -40,12 +41,12 @@ def answer_rows(
         else:
             rows.append(_from_answer(task, "generation", best))
     repaired = [answers for answers in conversations if answers[-1].is_target and not answers[-1].is_first]
-    found = [answers[-1] for answers in repaired if any(map(_leaves_open, answers, answers[1:]))]
+    found = [
+        answers[-1]
+        for answers in repaired
+        if any(leaves_open(failed.candidate, after.candidate) for failed, after in pairwise(answers))
+    ]
     return [*rows, *(_from_answer(task, "repair", one) for one in different(found, _program))]
-
-
-def _leaves_open(failed: Sampled, after: Sampled) -> bool:
-    return leaves_open(failed.candidate, after.candidate)
 
 
 def _is_drawn(task: Task) -> bool:
@@ -77,7 +78,7 @@ def names_beyond(task: Task, annotation: Annotation) -> list[str]:
     made = {fact.name for trace in annotation.told for fact in trace.tensors}
     if not named & made:
         return []
-    shown = set(_WORD.findall(render_reasoning(task, annotation.told)[-1].content))
+    shown = set(_WORD.findall(render_generation(task, annotation.told)[-1].content))
     return sorted((named & made) - shown)
 
 
