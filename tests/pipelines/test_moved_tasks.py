@@ -63,7 +63,7 @@ class World:
         """How many answers and verdicts a run costs."""
         config = self.folder / "config.yaml"
         config.write_text(
-            f"seed: 7\nshards: {shards}\nsources: [{', '.join(self.sources[:sources])}]\n"
+            f"seed: 7\nshards: {shards}\nprofiling: {{share: 0}}\nsources: [{', '.join(self.sources[:sources])}]\n"
             f"teacher: {{kind: openai, base_url: '{self.server.url}', model: tiny, samples: 1, concurrency: 2}}\n"
             f"sampling: {{turns: {TURNS}}}\n"
         )

@@ -19,6 +19,7 @@ CONFIG = """\
 seed: 7
 shards: 2
 sources: [{source}]
+profiling: {{share: 0}}
 teacher: {{kind: openai, base_url: '{url}', model: tiny, samples: 2, concurrency: 2}}
 sampling: {{turns: 2, retry_tries: 2}}
 """
