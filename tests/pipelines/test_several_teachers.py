@@ -17,6 +17,7 @@ CONFIG = """\
 seed: 7
 shards: 2
 sources: [{source}]
+profiling: {{share: 0}}
 sampling: {{turns: 2}}
 teacher:
   {{kind: openai, base_url: '{first}', model: wise, samples: 1, concurrency: 2, roles: [reasoner]}}
