@@ -16,7 +16,7 @@ from musadata.compiler.emission.host import HostFunction, Returned, write_host
 from musadata.compiler.emission.launch import EmittedKernel, NumberName, printed
 from musadata.compiler.emission.module import Module, write_module
 from musadata.compiler.emission.schedule_plan import Plan, choose
-from musadata.compiler.emission.shared_kernels import SharedKernels, share_kernels
+from musadata.compiler.emission.shared_kernels import SharedKernels, can_share, share_kernels
 from musadata.compiler.emission.short_names import shorten
 from musadata.compiler.emission.step_functions import STEP
 from musadata.compiler.ir.captured_graph import Graph, GraphOutput, TensorType
@@ -136,7 +136,9 @@ def _build(graph: Graph, plan: Plan, sizes: Mapping[str, int]) -> Candidate:
         if attempt is not _Attempt.FULL:
             brief = [shorten(kernel) for kernel in kernels]
             alike = emit_alike(brief, replace(plan, held=attempt is _Attempt.SHORT), known)
-            emitted = _with_wide_indices(alike, known)
+            pairs = zip(alike, kernels, strict=True)
+            alone = [one if can_share(one) else emit(own, replace(one.schedule, alike=False)) for one, own in pairs]
+            emitted = _with_wide_indices(alone, known)
             shared = share_kernels(emitted, kernels)
         else:
             emitted = _with_wide_indices([emit(kernel, choose(kernel, plan, known)) for kernel in kernels], known)

@@ -126,17 +126,18 @@ class _Form:
 def share_kernels(kernels: Sequence[EmittedKernel], originals: Sequence[Kernel] = ()) -> SharedKernels:
     """Find kernels with the same code.
 
-    With `originals`, the kernels are those under short names, and each gets a host function that launches it.
+    With `originals`, the kernels are those under short names, and each that `can_share` gets a host function that
+    launches it; the others have to be under their own names.
     """
     groups: dict[Structure, list[int]] = {}
     sizes = kernels[0].kernel.size_names if kernels else ()
     forms = [_read(emitted) for emitted in kernels]
     for place, form in enumerate(forms):
-        if form.emitted.kernel.inputs and form.emitted.host.aligned is None:
+        if can_share(form.emitted):
             groups.setdefault(form.signature, []).append(place)
     named = originals or [emitted.kernel for emitted in kernels]
     taken = {buffer.name for kernel in named for buffer in kernel_buffers(kernel)} | {*sizes}
-    taken |= {emitted.kernel.name for emitted in kernels} if not originals else set()
+    taken |= {emitted.kernel.name for emitted in kernels if not (originals and can_share(emitted))}
     changed, functions = list(kernels), []
     launches: list[SharedLaunch | None] = [None] * len(changed)
     for places in groups.values():
@@ -148,6 +149,12 @@ def share_kernels(kernels: Sequence[EmittedKernel], originals: Sequence[Kernel] 
                 changed[place] = shared.kernel_of(member, named[place])
                 launches[place] = shared.launch(member, named[place])
     return SharedKernels(tuple(changed), tuple(launches), tuple(functions))
+
+
+def can_share(emitted: EmittedKernel) -> bool:
+    """Whether a host function can launch a kernel: one that reads nothing, or is a template of how its rows lie, is
+    launched where it stands."""
+    return bool(emitted.kernel.inputs) and emitted.host.aligned is None
 
 
 def structure(emitted: EmittedKernel) -> Structure:

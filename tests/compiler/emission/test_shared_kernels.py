@@ -46,7 +46,14 @@ def test_windows_of_other_sizes_are_arguments_of_a_template(plan, graph_of, veri
 
 
 @pytest.mark.parametrize(
-    ("name", "plan"), [("convolution layers", 0), ("group norm", 2), ("masked attention", 0), ("running results", 0)]
+    ("name", "plan"),
+    [
+        ("convolution layers", 0),
+        ("group norm", 2),
+        ("masked attention", 0),
+        ("running results", 0),
+        ("masked attention of half type", 2),  # a template of how its rows lie, which no host function launches
+    ],
 )
 def test_kernels_under_short_names_do_the_same(name, plan, graph_of, verifier, monkeypatch):
     monkeypatch.setattr(emission, "MOST_CHARACTERS", 0)
