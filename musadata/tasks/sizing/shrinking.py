@@ -478,7 +478,8 @@ def _is_large(source: str) -> bool:
 
 
 def _enlarge(source: str, inputs: list[dict[str, Any]], shrunk: Values) -> list[dict[str, Any]]:
-    """The specs of the text's own size: bounds of integers that are a size that was shrunk grow back with it."""
+    """The specs of the text's own size: bounds of integers that are a size that was shrunk grow back with it. None
+    where values are kept, of which a larger input has more."""
     sizes: dict[int, int] = {}
     for one, value in shrunk.items():
         sizes[value] = min(one.value, sizes.get(value, one.value))
@@ -488,6 +489,8 @@ def _enlarge(source: str, inputs: list[dict[str, Any]], shrunk: Values) -> list[
             is_bound = spec["kind"] in ("integers", "offsets", "segments")
             near = (one for one in sorted(sizes) if _SEEN_OF_RANGE * one <= spec["high"] <= one)
             high = sizes[found] if is_bound and (found := next(near, None)) else spec["high"]
+            if spec["kind"] == "fixed" and value.numel() != math.prod(spec["shape"]):
+                return []
             spec = {**spec, "shape": list(value.shape), "high": float(high)}
         enlarged.append(spec)
     return enlarged

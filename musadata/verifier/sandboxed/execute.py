@@ -399,9 +399,12 @@ def _call_over_reserved(
 ) -> messages.CallFacts:
     """The host code at the declared size: what it launches, which does nothing but for some blocks."""
     watch, facts = DispatchWatch(), messages.CallFacts()
-    backend.configure(poison=-1, **{"sampled" if sampled else "null_kernels": True})
     try:
         values = draw_reserved(plan.reserved, backend.DEVICE)
+    except (ValueError, RuntimeError):  # the specs are none of that size, which is no fault of the candidate's
+        return facts
+    backend.configure(poison=-1, **{"sampled" if sampled else "null_kernels": True})
+    try:
         backend.take_records()
         with torch.no_grad(), without_dynamo(), ReservedMemory(), watch:
             model(*values)

@@ -140,6 +140,18 @@ def test_integers_that_are_no_sizes_stay():
     assert set(sizes(read_reference(text)["forms"][0])) == {"size"}
 
 
+def test_values_that_are_kept_are_none_of_a_larger_size():
+    """Classes of which some are ignored: others between the least and the largest would be none."""
+    found = read_reference(
+        "import torch\nfrom torch import nn\n\nrows, classes = 16384, 1000\n\n\nclass Model(nn.Module):\n"
+        "    def forward(self, x, target):\n        return nn.functional.cross_entropy(x, target)\n\n\n"
+        "def get_inputs():\n    target = torch.randint(0, classes, (rows,))\n    target[::7] = -100\n"
+        "    return [torch.randn(rows, classes), target]\n\n\ndef get_init_inputs():\n    return []\n"
+    )
+    assert [form["inputs"][1]["kind"] for form in found["forms"]] == ["fixed"] * len(found["forms"])
+    assert found["measure"] == []
+
+
 def test_bounds_of_indices_have_their_own_size_again_at_the_measure_size():
     text = reference(
         "return F.cross_entropy(x, y)", top="rows = 32768\nclasses = 4096", arguments="x, y",
