@@ -6,14 +6,13 @@ although each is requested on its own.
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
 from musadata.compiler.emission.candidate import MOST_CHARACTERS, Candidate, build_candidate
-from musadata.compiler.emission.schedule_plan import DRAFT, PLANS, Plan
-from musadata.compiler.faults import KINDS, FaultContext, FaultKind
+from musadata.compiler.emission.schedule_plan import PLANS, Plan
+from musadata.compiler.faults import KINDS, Derivation, FaultContext, FaultKind, explain
 from musadata.compiler.ir.captured_graph import Graph, parse_graph
 from musadata.compiler.ir.lowering_errors import Unsupported
 from musadata.compiler.ir.scalar import GivenUnsupported
@@ -22,30 +21,12 @@ HOPELESS = 3  # times as long: no other plan is so much shorter
 
 
 @dataclass(frozen=True)
-class Story:
-    """How a share of the conversations with faults goes: so many answers have one. Either each of them is another
-    program, in another schedule or with other kernels, or faults are mended where they are."""
-
-    share: float
-    failures: int
-    rewrites: bool
-
-
-STORIES = (
-    Story(0.12, 1, rewrites=False),
-    Story(0.05, 2, rewrites=False),  # the first fault does not compile, and hides the other one
-    Story(0.48, 1, rewrites=True),
-    Story(0.22, 2, rewrites=True),
-    Story(0.13, 8, rewrites=True),  # more than anybody asks for: it fails
-)
-
-
-@dataclass(frozen=True)
 class Attempt:
-    """One answer: a candidate, and the faults that are still in it, in the order in which they show."""
+    """One answer: a candidate, the fault that is in it, if any, and why it fails."""
 
     candidate: Candidate
-    faults: tuple[FaultKind, ...] = ()
+    fault: FaultKind | None = None
+    why: Derivation | None = None
 
     @property
     def source(self) -> str:
@@ -82,19 +63,26 @@ def _unsupported_attributes(graph: Graph, reason: Unsupported) -> list[str]:
 
 class CandidateSet:
     """The structurally different candidates of one task, built on demand for the shapes that they are measured at.
+    `tried` are the sets of shapes in the verifier's order: it reports the first that shows a fault.
 
     Raises:
         Unsupported: at those shapes the reference does something else than what the graph holds.
     """
 
     def __init__(
-        self, graph: Graph, key: str, measured: Mapping[str, Sequence[int]] | None = None, reference: str = ""
+        self,
+        graph: Graph,
+        key: str,
+        measured: Mapping[str, Sequence[int]] | None = None,
+        reference: str = "",
+        tried: Sequence[Mapping[str, Sequence[int]]] = (),
     ):
         self._graph = graph
         self._sizes = graph.sizes_for(measured) if measured else None
         if self._sizes and not all(condition.holds(self._sizes) for condition in graph.conditions):
             raise Unsupported("the graph depends on the input's sizes")
         self._key, self._reference = key, reference
+        self._tried = [graph.sizes_for(shapes) for shapes in tried]
         turn = _random(key, "plans").randrange(len(PLANS))
         plans = [*PLANS[turn:], *PLANS[:turn]]
         self._plans, self._shorter = iter(plans), iter([replace(plan, fast=False) for plan in plans])
@@ -139,54 +127,27 @@ class CandidateSet:
         return plan
 
     def faulty(self, sample: int, honest: Sequence[Candidate]) -> list[Attempt]:
-        """The conversation of a faulty sample, up to the first answer without a fault; see `STORIES`. `honest` are the
-        task's candidates, the best one first.
+        """The conversation of a faulty sample: a program with one fault whose effect can be derived, and the same
+        without it. `honest` are the task's candidates, the best one first; every second conversation is about that.
 
         Raises:
             Unsupported: no fault matters in any of them.
         """
         random = _random(self._key, "fault", str(sample))
-        story = random.choices(STORIES, [story.share for story in STORIES])[0]
-        kinds = sorted(KINDS.values(), key=lambda kind: self._rank(kind, sample))
-        known = [*self._drafts(honest), *reversed(honest)]
-        attempts = self._rewritten(known, kinds, story, random) if story.rewrites and known[1:] else []
-        return attempts or self._in_place(random.sample(honest, len(honest)), kinds, story, random)
-
-    def _drafts(self, honest: Sequence[Candidate]) -> list[Candidate]:
-        """How somebody begins who thinks operator by operator, if that is another program."""
-        with suppress(Unsupported):
-            draft = build_candidate(self._graph, DRAFT, self._sizes)
-            if len(draft.source) <= MOST_CHARACTERS and draft.shape not in [one.shape for one in honest]:
-                return [draft]
-        return []
-
-    def _rewritten(
-        self, known: Sequence[Candidate], kinds: Sequence[FaultKind], story: Story, random: Random
-    ) -> list[Attempt]:
-        """A better program with each answer, though only the last one has no fault; empty where none fits."""
-        attempts: list[Attempt] = []
-        left = known
-        for kind in kinds:
-            faulty = (insert(kind, one, random, self._reference) for one in left[:-1] or left)
-            place, found = next(((place, one) for place, one in enumerate(faulty) if one), (0, None))
-            if found:
-                attempts.append(Attempt(found, (kind,)))
-                left = left[place + 1 :] or known[:-1]
-            if len(attempts) == story.failures:
-                break
-        return attempts and [*attempts, Attempt(known[-1])]
-
-    def _in_place(
-        self, honest: Sequence[Candidate], kinds: Sequence[FaultKind], story: Story, random: Random
-    ) -> list[Attempt]:
-        """A program that stays the same but for one fault less with each answer."""
-        for kind in kinds:
-            for candidate in honest:
-                if faulty := insert(kind, candidate, random, self._reference):
-                    single = [Attempt(faulty, (kind,)), Attempt(candidate)]
-                    shows_late = kind.compiles and not kind.cheats  # a fault that does not compile can hide it
-                    return self._doubled(single, kinds, random) if story.failures > 1 and shows_late else single
+        drawn = list(honest) if random.random() < 0.5 else random.sample(honest, len(honest))
+        order = [replace(one, hints=tuple(sorted(one.hints, key=self._turn))) for one in drawn]
+        for kind in sorted(KINDS.values(), key=lambda kind: self._rank(kind, sample)):
+            for candidate in order:
+                faulty = insert(kind, candidate, random, self._reference)
+                why = faulty and explain(kind, candidate, faulty)
+                if faulty and why:
+                    return [Attempt(faulty, kind, why), Attempt(candidate)]
         raise Unsupported("no fault matters here")
+
+    def _turn(self, sizes: Mapping[str, int]) -> int:
+        """When the verifier comes to the shapes that have these sizes."""
+        fitting = (n for n, tried in enumerate(self._tried) if tried.items() <= sizes.items())
+        return next(fitting, len(self._tried))
 
     def mutants(self) -> Iterator[tuple[str, FaultKind]]:
         """Programs with one fault that running them can show, each kind at most once, in a seeded order.
@@ -195,7 +156,7 @@ class CandidateSet:
             Unsupported: as `candidate`.
         """
         random = _random(self._key, "mutants")
-        shown = [kind for kind in KINDS.values() if kind.compiles and not kind.cheats]
+        shown = [kind for kind in KINDS.values() if not kind.cheats]
         for kind in sorted(shown, key=lambda kind: self._rank(kind, -1)):
             for number in range(len(PLANS)):
                 faulty = insert(kind, self.candidate(number), random)
@@ -206,15 +167,6 @@ class CandidateSet:
     def _rank(self, kind: FaultKind, sample: int) -> float:
         """A seeded order of the kinds, in which each is first as often as its weight says."""
         return _random(self._key, str(sample), kind.name).expovariate(kind.weight)
-
-    def _doubled(self, single: list[Attempt], kinds: Sequence[FaultKind], random: Random) -> list[Attempt]:
-        """Put a fault that does not compile in front of one that does."""
-        first = single[0]
-        for kind in kinds:
-            faulty = None if kind.compiles else insert(kind, first.candidate, random)
-            if faulty is not None:
-                return [Attempt(faulty, (kind, *first.faults)), *single]
-        return single
 
 
 def insert(kind: FaultKind, candidate: Candidate, random: Random, reference: str = "") -> Candidate | None:

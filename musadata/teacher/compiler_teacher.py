@@ -18,16 +18,14 @@ from musadata.sandbox import Caller, Limits, Sandbox
 from musadata.teacher.claims.steps import render_analysis
 from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
 from musadata.teacher.reasoning import write_analysis, write_plan, write_reasoning
-from musadata.teacher.reasoning.explanation import explain_repair
+from musadata.teacher.reasoning.explanation import explain_repair, explain_rewriting
 from musadata.teacher.reasoning.kernel_facts import sizes_in
 from musadata.teacher.reasoning.schedule_choice import expected_seconds
 from musadata.teacher.unit_tests import write_unit_test
-from musadata.tracing.roofline import time_text
 
 VERSION = "1"
 CAPTURE_LIMITS = Limits(seconds=30, memory_mb=4096)
 REMEMBERED_TASKS = 32
-GAIN = 0.95  # of the time: an estimate cannot tell smaller ones
 
 
 class CompilerTeacher:
@@ -110,22 +108,11 @@ class CompilerTeacher:
         feedback = request.messages[-1].content if request.messages else ""
         if turn < len(conversation):
             attempt, before = conversation[turn], conversation[turn - 1]
-            gain = self._gain(request, before.candidate, attempt.candidate)
-            text = explain_repair(feedback, before.faults[0], before.candidate, attempt.candidate, gain)
+            text = explain_repair(feedback, before.why, before.source, attempt.source)
         else:  # the honest answer was not accepted either: another schedule may be
-            honest = self._honest(request, request.sample + turn)
-            attempt = Attempt(honest)
-            text = explain_repair(feedback, None, honest, honest)
+            attempt = Attempt(self._honest(request, request.sample + turn))
+            text = explain_rewriting(feedback, attempt.candidate.schedule)
         return _answer(text, attempt)
-
-    def _gain(self, request: Request, before: Candidate, after: Candidate) -> str:
-        """What a program is expected to save at the declared size; "" where it is not faster."""
-        for trace in request.told[:1]:
-            old, new = (expected_seconds(one, sizes_in(one, trace)) for one in (before, after))
-            if 0 < new < old * GAIN:
-                times = f"{time_text(new)} are expected for it at the declared size instead of {time_text(old)}"
-                return f" On an H100, {times}."
-        return ""
 
     def _conversation(self, request: Request) -> list[Attempt]:
         """The answers of a sample, turn by turn, up to the honest one."""
@@ -167,7 +154,8 @@ class CompilerTeacher:
             return str(outcome.value["unsupported"])
         try:
             measured = {spec.name: spec.shape for spec in measure}
-            candidate_set = CandidateSet(read_graph(outcome.value), key, measured, reference)
+            tried = [{spec.name: spec.shape for spec in specs} for specs in sets]
+            candidate_set = CandidateSet(read_graph(outcome.value), key, measured, reference, tried)
             candidate_set.candidate(0)
         except Unsupported as reason:
             return str(reason)
@@ -175,6 +163,8 @@ class CompilerTeacher:
 
 
 def _answer(text: str, attempt: Attempt) -> Answer:
-    fault = "+".join(kind.name for kind in attempt.faults)
     program = f"```python\n{attempt.source}```\n"
-    return Answer(f"{text}\n\n{program}" if text else program, attempt.candidate.schedule, fault)
+    said = f"{text}\n\n{program}" if text else program
+    if attempt.fault is None or attempt.why is None:
+        return Answer(said, attempt.candidate.schedule)
+    return Answer(said, attempt.candidate.schedule, attempt.fault.name, attempt.why.wrong, attempt.why.right)

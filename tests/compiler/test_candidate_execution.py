@@ -9,7 +9,7 @@ import pytest
 from musadata.compiler.candidate_set import insert
 from musadata.compiler.emission import candidate as candidate_module
 from musadata.compiler.emission.candidate import build_candidate
-from musadata.compiler.emission.schedule_plan import DRAFT, PLANS
+from musadata.compiler.emission.schedule_plan import PLANS
 from musadata.compiler.faults import KINDS
 from musadata.compiler.ir.printing import text_of
 from musadata.config import BackendType, VerifierConfig
@@ -108,12 +108,6 @@ def verifier():
 def test_honest_candidates_are_accepted(name, graph_of, verifier):
     candidate = build_candidate(graph_of(name), PLANS[QUICK[name]])
     verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
-    assert verdict.accepted, verdict.feedback
-
-
-@pytest.mark.parametrize("name", ["softmax", "linear", "group norm", "shared value", "recurrent state", "losses"])
-def test_a_draft_without_its_fault_is_right(name, graph_of, verifier):
-    verdict = verifier.verify(task_of(name), build_candidate(graph_of(name), DRAFT).source, FIXTURES[name].sets)
     assert verdict.accepted, verdict.feedback
 
 
@@ -390,7 +384,7 @@ def test_every_reference_is_accepted_in_every_plan(plan, graph_of, verifier):
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [("missing_bounds_check", "softmax"), ("missing_barrier", "matrix product"), ("wrong_signature", "softmax")],
+    [("missing_bounds_check", "softmax"), ("missing_barrier", "matrix product"), ("wrong_identity", "softmax")],
 )
 def test_seeded_faults_are_caught(kind, name, graph_of, verifier):
     for plan in PLANS:

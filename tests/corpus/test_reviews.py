@@ -7,15 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from musadata.compiler.faults import KINDS
+from musadata.compiler import faults
 from musadata.corpus.views.changes import list_changes, name_place
 from musadata.corpus.views.diagnoses import diagnosis_rows
 from musadata.corpus.views.optimisation import optimisation_rows
 from musadata.corpus.views.reviews import review_rows
 from musadata.corpus.views.symptoms import describe_symptom
 from musadata.records import ErrorClass, Finding, Timing
-from musadata.teacher import fault_words
-from musadata.teacher.fault_words import describe_fault
 
 RIGHT = '''import torch
 from torch.utils.cpp_extension import load_inline
@@ -57,15 +55,20 @@ def mended(make_row):
     task = make_row.task(3)
     candidates, trajectory = make_row.conversation(task, 0, ["runtime", "correctness", "accepted"])
     texts = (NO_GUARD_AND_SHORT, RIGHT.replace(GEOMETRY, "x.numel() / 256"), RIGHT)
-    faults = ("missing_bounds_check+wrong_launch_geometry", "wrong_launch_geometry", "")
+    names = ("missing_bounds_check+wrong_launch_geometry", "wrong_launch_geometry", "")
     found = (
         (Finding("device.illegal_access", "kernel twice_kernel block (3,0,0) thread (9,0,0): a read of 4 bytes"),),
         (Finding("correctness.values", "The output is wrong in 3 of 900 elements, first at [7]: 0 instead of 1."),),
         (),
     )
+    said = (
+        ("Thread 9 of block 3 reads past the end.", "threads past the end leave"),
+        ("3 are left.", "4 blocks do"),
+        ("", ""),
+    )
     changed = [
-        dataclasses.replace(one, source=text, fault=fault, findings=findings)
-        for one, text, fault, findings in zip(candidates, texts, faults, found, strict=True)
+        dataclasses.replace(one, source=text, fault=fault, findings=findings, fault_effect=effect, fault_mend=mend)
+        for one, text, fault, findings, (effect, mend) in zip(candidates, texts, names, found, said, strict=True)
     ]
     return task, make_row.annotation(task), changed, [trajectory]
 
@@ -212,13 +215,6 @@ def _last_two(trajectories):
     return [dataclasses.replace(whole, candidates=whole.candidates[1:], turns=whole.turns[1:])]
 
 
-def test_every_kind_of_fault_has_words_for_a_review():
-    for name in KINDS:
-        words = describe_fault(name)
-        assert words and words.wrong and words.rule and not words.wrong.endswith(".")
-    assert describe_fault("no such fault") is None
-
-
 @pytest.mark.parametrize(
     ("message", "said"),
     [
@@ -235,7 +231,7 @@ def test_a_broken_rule_is_half_of_a_sentence(mended, message, said):
 
 def test_no_kind_of_fault_says_a_thing_twice():
     """YAML keeps the last of two equal keys without a word."""
-    text = (Path(fault_words.__file__).parents[1] / "compiler" / "faults" / "kinds.yaml").read_text(encoding="utf-8")
+    text = Path(faults.__file__).with_name("kinds.yaml").read_text(encoding="utf-8")
     for entry in re.split(r"\n(?=\w)", text):
         keys = re.findall(r"^  (\w+):", entry, re.M)
         assert len(keys) == len(set(keys)), entry

@@ -83,7 +83,6 @@ PLANS = (
     Plan("vectorised", "vector", "shuffle", "wide"),
     Plan("grid-stride loops", "stride", "stride", ""),
 )
-DRAFT = Plan("operator by operator", "naive", "thread", "", fast=False, fused=False)  # as first attempts are written
 
 
 def extent_hint(axes: Sequence[Variable], hints: Mapping[str, int]) -> int:

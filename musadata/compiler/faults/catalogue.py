@@ -1,4 +1,4 @@
-"""The kinds of fault that the teacher can seed, each with the explanation that its repair gives."""
+"""The kinds of fault that the teacher can seed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,32 +22,22 @@ class FaultKind:
     Attributes:
         name: countable name, as it stands in the corpus.
         insert: the candidate with the mistake in it, or None where it would not matter for this task.
-        cause: what was wrong, as the repair says it.
-        mend: what the repair changes.
-        compiles: the mistake gets past the compiler.
         weight: how often it is drawn, compared with others that fit the task.
         cheats: the results are right, but PyTorch computes them.
-        cause_of_size: the cause with the `{name}` of a size, and the values `{old}` and `{new}` that it has.
     """
 
     name: str
     insert: Insert
-    cause: str
-    mend: str
-    compiles: bool = True
     weight: float = 1.0
     cheats: bool = False
-    cause_of_size: str = ""
 
 
 _TABLE: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("kinds.yaml").read_text(encoding="utf-8"))
 
 
 def _kind(name: str, insert: Insert) -> FaultKind:
-    entry = _TABLE[name]
-    optional = ("compiles", "cheats", "weight", "cause_of_size")
-    given = {key: entry[key] for key in optional if key in entry}
-    return FaultKind(name, insert, entry["cause"], entry["mend"], **given)
+    given = {key: _TABLE[name][key] for key in ("cheats", "weight") if key in _TABLE[name]}
+    return FaultKind(name, insert, **given)
 
 
 WORDS: dict[str, Any] = {name: entry["words"] for name, entry in _TABLE.items() if "words" in entry}

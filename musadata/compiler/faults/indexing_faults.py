@@ -9,10 +9,8 @@ from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.faults.catalogue import fault
 from musadata.compiler.faults.fault_context import FaultContext, KernelSite, first
 from musadata.compiler.ir.code import (
-    Apply,
     Binary,
     Body,
-    Braces,
     Declare,
     Element,
     Expression,
@@ -161,22 +159,3 @@ def transposed_read(context: FaultContext) -> Candidate | None:
         return context.changed(site, change)
 
     return context.in_some_kernel(transposed, lambda site: min(site.points) > 1)
-
-
-@fault
-def wrong_output_shape(context: FaultContext) -> Candidate | None:
-    def swapped(node: Any) -> Declare | None:
-        match node:
-            case Declare("auto", ((name, Apply("torch::empty", (Braces((one, other, *rest)), *options))),)):
-                is_plain = all(isinstance(side, (Name, Number)) for side in (one, other))
-                if is_plain and context.differ(str(one), str(other)):
-                    made = Apply("torch::empty", (Braces((other, one, *rest)), *options))
-                    return replace(node, variables=((name, made),))
-        return None
-
-    changed = context.replace_anywhere(swapped)
-    pairs = (
-        zip(of_kind(context.candidate.parts, Declare), of_kind(changed.parts, Declare), strict=True) if changed else ()
-    )
-    made = next((old.variables[0][0] for old, new in pairs if old != new), None)
-    return changed if Jump("return", made) in of_kind(context.candidate.parts, Jump) else None

@@ -67,7 +67,8 @@ def one_step_short(node: Any) -> Loop | None:
             strides = isinstance(limit, Number) and node.step is not None
             takes_most = any(call.function == "fmaxf" for call in of_kind(node.body, Apply))
             if starts and is_plain and not strides and not takes_most and not has_brackets(limit):
-                return replace(node, condition=Name(node.name) < limit - 1)
+                less = code(limit.value - 1) if isinstance(limit, Number) and limit.value else limit - 1
+                return replace(node, condition=Name(node.name) < less)
     return None
 
 
@@ -81,13 +82,6 @@ def without_lower_bound(node: Any) -> Expression | None:
             return right
         case Binary(Binary(left, "&&", middle), "&&", right) if _is_at_least_zero(middle):
             return Binary(left, "&&", right)
-    return None
-
-
-def misaligned(node: Any) -> Expression | None:
-    match node:
-        case Apply("reinterpret_cast<const float4*>", (Binary(Name(), "+", Name("first")) as pointer,)):
-            return Apply(node.function, (pointer + 1,))
     return None
 
 
@@ -158,7 +152,7 @@ def whole_factor(node: Any) -> Expression | None:
 CHANGES: Mapping[str, Callable[[Any], Any]] = {
     change.__name__: change
     for change in (
-        *(without_bias, uncombined, across_the_tile, one_step_short, without_lower_bound, misaligned, past_the_tail),
+        *(without_bias, uncombined, across_the_tile, one_step_short, without_lower_bound, past_the_tail),
         *(overflowing_softplus, without_carry, racing_addition, turned_comparison),
     )
 }

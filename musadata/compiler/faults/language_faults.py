@@ -1,12 +1,10 @@
 """Faults of the language and the interface: names, types, bindings, returns."""
 
-import re
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from musadata.compiler.emission.candidate import Candidate
-from musadata.compiler.faults.catalogue import WORDS, fault
+from musadata.compiler.faults.catalogue import fault
 from musadata.compiler.faults.fault_context import FaultContext, KernelSite, first
 from musadata.compiler.ir.code import (
     Assign,
@@ -15,72 +13,7 @@ from musadata.compiler.ir.code import (
     Method,
     Name,
     code,
-    declared_in,
 )
-
-
-@fault
-def undeclared_name(context: FaultContext) -> Candidate | None:
-    def edit(site: KernelSite) -> Function | None:
-        foreign = sorted({name for name in _on_the_host(context) if name not in site.names})
-        names = {"total": context.pick(foreign) or "num_elements", "blockIdx.x": "blockId.x"}
-        found = (context.changed(site, partial(_renamed, old=old, new=new)) for old, new in names.items())
-        return next(filter(None, found), None)
-
-    return context.in_some_kernel(edit)
-
-
-def _on_the_host(context: FaultContext) -> list[str]:
-    """Variables that the host has for launches and sizes."""
-    setup = tuple(emitted.host.setup for emitted in context.candidate.kernels)
-    return [*context.candidate.host.sizes, *declared_in(setup)]
-
-
-def _renamed(node: Any, old: str, new: str) -> Name | None:
-    return Name(new) if node == Name(old) else None
-
-
-@fault
-def wrong_signature(context: FaultContext) -> Candidate | None:
-    host = context.candidate.host
-    declared = {*(buffer.name for _, buffer in host.parameters), *host.numbers, *host.lists}
-    added = [one for one in WORDS["wrong_signature"] if one.split()[1] not in declared]
-    if not added:
-        return None
-    declaration = context.candidate.module.declaration
-    return context.with_module(declaration=declaration.replace(");", f", {context.random.choice(added)});"))
-
-
-@fault
-def wrong_pointer_type(context: FaultContext) -> Candidate | None:
-    kind = context.random.choice(WORDS["wrong_pointer_type"])
-
-    def of_another_type(node: Any) -> Method | None:
-        is_float = isinstance(node, Method) and node.function == "data_ptr<float>"
-        return replace(node, function=f"data_ptr<{kind}>") if is_float else None
-
-    return context.replace_anywhere(of_another_type)
-
-
-@fault
-def wrong_binding(context: FaultContext) -> Candidate:
-    plain = context.candidate.module.function.removesuffix("_cuda")
-    return context.with_module(function=f"{plain}{context.random.choice(WORDS['wrong_binding'])}")
-
-
-@fault
-def renamed_parameters(context: FaultContext) -> Candidate | None:
-    module = context.candidate.module
-    read = module.head + module.statements
-    held = [name for name in re.findall(r"self\.(\w+) = nn\.\w+\(", module.head) if f"self.{name}." in read]
-    name = context.pick(held)
-    if name is None:
-        return None
-
-    def renamed(text: str) -> str:
-        return re.sub(rf"\bself\.{name}\b", f"self.{name}_layer", text)
-
-    return context.with_module(head=renamed(module.head), arguments=tuple(map(renamed, module.arguments)))
 
 
 @fault

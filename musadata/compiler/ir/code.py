@@ -431,7 +431,7 @@ Tree = TypeVar("Tree")
 _FIELDS: dict[type, tuple[str, ...] | None] = {}
 
 
-def _fields_of(node: object) -> tuple[str, ...] | None:
+def fields_of(node: object) -> tuple[str, ...] | None:
     """The fields of a node; None for plain values."""
     kind = type(node)
     if kind not in _FIELDS:
@@ -446,7 +446,7 @@ def walk(node: Node) -> Iterator[Any]:
         one = stack.pop()
         if isinstance(one, tuple):
             stack.extend(reversed(one))
-        elif (names := _fields_of(one)) is not None:
+        elif (names := fields_of(one)) is not None:
             yield one
             stack.extend([getattr(one, name) for name in reversed(names)])
 
@@ -460,7 +460,7 @@ def rebuild(node: Tree, change: Callable[[Any], Any]) -> Tree:
             new = rebuild(part, change)
             parts += new if isinstance(new, tuple) and isinstance(part, Statement) else (new,)
         return node if len(parts) == len(node) and all(map(_is, parts, node)) else tuple(parts)  # type: ignore[return-value]
-    names = _fields_of(node)
+    names = fields_of(node)
     if names is None:
         return node
     if (new := change(node)) is not None:
@@ -474,7 +474,7 @@ def map_parts(node: Tree, change: Callable[[Any], Any]) -> Tree:
     """A node with something else for each of its parts, plain names and texts aside."""
     if isinstance(node, tuple):
         return tuple(map(change, node))  # type: ignore[return-value]
-    parts = {name: getattr(node, name) for name in _fields_of(node) or ()}
+    parts = {name: getattr(node, name) for name in fields_of(node) or ()}
     changed = {name: change(part) for name, part in parts.items() if not isinstance(part, str)}
     return replace(node, **changed) if changed else node  # type: ignore[type-var]
 

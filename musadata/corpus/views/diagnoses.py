@@ -69,7 +69,7 @@ def _join(*parts: str) -> str:
 
 
 def _mend(step: Step) -> list[str]:
-    rule = step.words.rule if step.words else ""
+    rule = step.rule
     told = [(change, "" if number else rule) for number, change in enumerate(step.changes)]
     return [
         show_difference(change, said)

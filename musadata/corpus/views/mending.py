@@ -7,8 +7,6 @@ from musadata.corpus.views.answers import Sampled
 from musadata.corpus.views.changes import Change, Line, list_changes, name_place
 from musadata.corpus.views.wording import choose
 from musadata.records import Candidate
-from musadata.teacher.evidence import as_reason
-from musadata.teacher.fault_words import FaultWords, describe_fault
 
 _MOST_CHANGES = 2  # more of them are another program, which says nothing of the fault
 _MOST_LINES = 12
@@ -18,7 +16,7 @@ _MOST_LINES = 12
 class Step:
     """A failed program, the changes to the next answer of its conversation, and the fault that these mend.
 
-    `fault` is the name of a seeded fault, "" where none is known.
+    `fault` is the name of a seeded fault that is known to be mended, "" for none: then the candidate says what it does.
     """
 
     candidate: Candidate
@@ -27,8 +25,9 @@ class Step:
     fault: str
 
     @property
-    def words(self) -> FaultWords | None:
-        return describe_fault(self.fault)
+    def rule(self) -> str:
+        """Why the mended place is right; "" where nobody knows."""
+        return self.candidate.fault_mend if self.fault else ""
 
 
 def list_chains(answers: Sequence[Sampled], candidates: Sequence[Candidate]) -> list[list[Step]]:
@@ -110,9 +109,10 @@ def word(name: str, change: Change, step: Step, **values: str) -> str:
 
 
 def name_fault(step: Step, evidence: str = "") -> str:
-    """Where the fault is, and what is wrong there, with what shows it."""
-    parts = [word("place", change, step) for change in step.changes]
-    return " ".join([*parts, *([as_reason(evidence, step.words.wrong)] if step.words else [])])
+    """Where the fault is, what the report shows, and what the fault does."""
+    shown = f"The report shows that {evidence}." if evidence else ""
+    does = step.candidate.fault_effect if step.fault else ""
+    return " ".join(filter(None, [*(word("place", change, step) for change in step.changes), shown, does]))
 
 
 def _show(lines: Sequence[Line]) -> str:

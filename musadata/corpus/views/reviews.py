@@ -63,7 +63,7 @@ def _row(task: Task, annotation: Annotation, candidate: Candidate, other: Candid
 def _defend(step: Step) -> str:
     """Why the place is right that is wrong in the other program; "" where no rule says it, or nothing stands there."""
     new = next((change for change in step.changes if change.new), None)
-    return word("right", new, step, rule=step.words.rule) if new and step.words else ""
+    return word("right", new, step, rule=step.rule, effect=step.candidate.fault_effect) if new and step.rule else ""
 
 
 def _reject(chain: Sequence[Step]) -> str:

@@ -1,6 +1,6 @@
 """What follows from the figures of a verdict: the step from what a tool reports to where the cause must lie.
 
-Each reading is a pattern over the feedback and what its figures come to. It is a clause: "the cause" follows it.
+Each reading is a pattern over the feedback and what its figures come to. It is a clause: "The report shows that".
 """
 
 import re
@@ -16,10 +16,9 @@ def read_evidence(feedback: str, program: str) -> str:
     return next(filter(None, (read(match, program) for match, read in found if match)), "")
 
 
-def as_reason(evidence: str, cause: str) -> str:
-    """The evidence and the cause in one sentence."""
-    told = f"{evidence}, because {cause}" if evidence else cause
-    return f"{told[:1].upper()}{told[1:].rstrip('.')}."
+def sentence(clause: str) -> str:
+    """A clause with a capital and a full stop."""
+    return f"{clause[:1].upper()}{clause[1:].rstrip('.')}."
 
 
 def _past_the_end(match: re.Match[str], program: str) -> str:
@@ -49,6 +48,8 @@ def _shifted(match: re.Match[str], program: str) -> str:
     """Whether the first error is the largest one, so that elements may be off by a number that is always the same."""
     count, total, got, right, most = int(match[1]), int(match[2]), *map(float, match.groups()[2:])
     error = got - right
+    if total == 1 and got and right and not 0.9 < got / right < 1.1:
+        return f"the result is {got / right:.4g} times what it should be"
     if count < total or not isclose(abs(error), most, rel_tol=0.01):
         return ""
     off = f"too {'large' if error > 0 else 'small'} by {abs(error):.4g}"
@@ -66,7 +67,7 @@ _READINGS: tuple[tuple[str, Reading], ...] = (
     (r"Only where inputs are strided", lambda found, _: "contiguous inputs go well and views do not"),
     (
         rf"{_VALUES}.*Each is ([\d.e+-]+) times",
-        lambda found, _: f"all {found[1]} are {found[3]} times what they should be",
+        lambda found, _: f"all {found[1]} are {found[3]} times what they should be" if float(found[3]) != 1 else "",
     ),
     (
         r"Everything from flat index (\d+) on is wrong",

@@ -3,21 +3,19 @@
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from difflib import SequenceMatcher
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.emission.cpp import Printer
 from musadata.compiler.emission.launch import EmittedKernel
-from musadata.compiler.faults import FaultKind
-from musadata.compiler.ir.code import Declare, of_kind
+from musadata.compiler.faults import Derivation
 from musadata.compiler.ir.index_formulas import ONE, ZERO, Index
-from musadata.teacher.evidence import as_reason, read_evidence
+from musadata.teacher.evidence import read_evidence, sentence
 
-_LONGEST_CHANGE = 320  # characters; longer ones are seen better in the programs themselves
+_CONTEXT = 2  # lines around a change
 _LONGEST_QUOTE = 160
 WORDS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("explanation.yaml").read_text(encoding="utf-8"))
 
@@ -31,50 +29,19 @@ def repeated_launches(kernels: Sequence[EmittedKernel]) -> dict[str, str]:
     return {name: f"{text if text.isdigit() else f'`{text}`'} times" for name, text in texts.items()}
 
 
-def explain_repair(feedback: str, fixed: FaultKind | None, before: Candidate, after: Candidate, gain: str = "") -> str:
-    """Why the last answer, `before`, failed, and what is different in `after`; `gain` says what another program has for
-    it."""
-    reported = _reported(feedback)
-    if fixed is None or (fixed.compiles and "does not compile" in feedback):
-        return f"{reported} I cannot place that in the kernels, so I write them in another way: {after.schedule}."
-    is_mended = before.plan == after.plan
-    cause = _cause(fixed, before, after) if is_mended else fixed.cause
-    told = f"{reported} {as_reason(read_evidence(feedback, before.source), cause)}"
-    if is_mended:
-        return f"{told} Now {fixed.mend}{_changes(before.source, after.source)}."
-    return f"{told} Done right, {fixed.mend}. I write it anew, with {after.schedule}.{gain}"
+def explain_repair(feedback: str, why: Derivation | None, before: str, after: str) -> str:
+    """Why the program `before` failed, and what is different in `after`."""
+    evidence = read_evidence(feedback, before)
+    shown = f"The report shows that {evidence}." if evidence else ""
+    told = " ".join(filter(None, (_reported(feedback), shown, why.wrong if why else "")))
+    lines = list(unified_diff(before.splitlines(), after.splitlines(), n=_CONTEXT, lineterm=""))[2:]
+    change = "\n".join(["```diff", *lines, "```"])
+    return f"{told}\n\n{change}\n\n{sentence(why.right)}" if why else f"{told}\n\n{change}"
 
 
-def _cause(fixed: FaultKind, before: Candidate, after: Candidate) -> str:
-    """What was wrong, with the name and the values of the size that changed where the kind has words for it."""
-    if not fixed.cause_of_size:
-        return fixed.cause
-    pairs = zip(of_kind(before.parts, Declare), of_kind(after.parts, Declare), strict=True)
-    changed = [(old, new) for old, new in pairs if old != new]
-    if len(changed) != 1:
-        return fixed.cause
-    ((old, new),) = changed
-    return fixed.cause_of_size.format(name=old.name, old=old.value, new=new.value)
-
-
-def _changes(before: str, after: str) -> str:
-    """A colon and the lines that differ, old and new; empty if they are too many."""
-    old, new = ([line.strip() for line in text.splitlines()] for text in (before, after))
-    parts = []
-    for kind, first, last, start, end in SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
-        removed, added = _quoted(old[first:last]), _quoted(new[start:end])
-        if kind == "equal" or not (added or removed):
-            continue
-        if added:
-            parts.append(f"{added} instead of {removed}" if removed else f"{added} comes in")
-        else:
-            parts.append(f"{removed} is gone")
-    text = ": " + ", and ".join(parts)
-    return text if parts and len(text) <= _LONGEST_CHANGE else ""
-
-
-def _quoted(lines: list[str]) -> str:
-    return " ".join(f"`{line}`" for line in lines if line.strip("{} "))
+def explain_rewriting(feedback: str, schedule: str) -> str:
+    """What comes before a program that is another one, because nothing of the last one is known to be wrong."""
+    return f"{_reported(feedback)} I cannot place that in the kernels, so I write them in another way: {schedule}."
 
 
 def _reported(feedback: str) -> str:
