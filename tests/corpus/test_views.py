@@ -277,7 +277,7 @@ PLAIN = """__global__ void k(float* y) {
 
 
 def test_programs_that_differ_in_a_line_are_no_pair(story):
-    assert _pair(story, PLAIN, PLAIN.replace("i > 9", "i > 8")) == []
+    assert _pair(story, PLAIN * 5, PLAIN * 4 + PLAIN.replace("i > 9", "i > 8")) == []
     (row,) = _pair(story, SHARED, PLAIN)
     assert row.distance >= 0.2
 

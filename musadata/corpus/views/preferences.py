@@ -15,7 +15,7 @@ from musadata.teacher.prompts import quote_answers
 from musadata.tokens import count_columns
 from musadata.training_rows import PreferenceKind, PreferenceRow
 
-LEAST_DISTANCE = 0.2  # of lines
+LEAST_DISTANCE = 0.05  # of lines: another schedule, and not the same program with a fault in it
 
 
 def preference_rows(
