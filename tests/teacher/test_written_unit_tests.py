@@ -277,3 +277,53 @@ def test_operators_whose_choice_among_equal_values_is_free_get_no_equal_ones():
     assert "at_branches" in written("aten.relu.default", ("x", "normal", 0.0))
     for operator in ("aten.max.dim", "aten.topk.default", "aten.argmax.default", "aten.mm.default"):
         assert "at_branches" not in written(operator, ("x", "normal", 0.0))
+
+
+def traced(operator, arguments, *names):
+    """The functions of a test of a task with one operator on float32 inputs of 6 x 9, as its trace tells it."""
+    specs = tuple(InputSpec(name, "normal", "float32", (6, 9)) for name in names)
+    facts = [TensorFact(name, "input", "", (6, 9), (9, 1), "float32") for name in names]
+    made = TensorFact("y", "output", operator, (6, 9), (9, 1), "float32", names, arguments)
+    trace = dataclasses.replace(traces_of("gelu")[0], inputs=specs, tensors=(*facts, made), operators=(operator,))
+    task = dataclasses.replace(task_of("gelu"), operators=(operator,), inputs=specs)
+    torch.manual_seed(0)
+    return {one.__name__: one for one in load(write_unit_test(task, [trace]))}
+
+
+def test_a_threshold_that_is_taken_for_the_other_side_shows_at_it():
+    functions = traced("aten.threshold.default", "threshold=0.5, value=20.0", "x")
+    right = torch.nn.Threshold(0.5, 20.0)
+    shown = functions["test_values_at_and_beside_bounds"]
+    shown(right, right)
+    functions["test_shapes_1"](right, lambda x: torch.where(x < 0.5, 20.0, x))
+    with pytest.raises(AssertionError):
+        shown(right, lambda x: torch.where(x < 0.5, 20.0, x))
+
+
+def test_a_distance_between_inputs_comes_to_the_bound_of_a_loss():
+    functions = traced("aten.huber_loss.default", "reduction=0, delta=0.5", "x", "y")
+    right = torch.nn.HuberLoss("none", delta=0.5)
+    functions["test_values_at_and_beside_bounds"](right, right)
+    seen = []
+    functions["test_values_at_and_beside_bounds"](right, lambda x, y: seen.append(x - y) or right(x, y))
+    assert (seen[0] - 0.5).abs().view(-1)[:3].max() < 1e-5
+
+
+def test_a_maximum_that_drops_nan_shows():
+    functions = traced("aten.relu.default", "", "x")
+    functions["test_infinities_and_nan"](torch.relu, torch.relu)
+    with pytest.raises(AssertionError):
+        functions["test_infinities_and_nan"](torch.relu, lambda x: torch.fmax(x, torch.zeros(())))
+
+
+def test_results_are_held_to_what_the_operator_promises():
+    functions = traced("aten._softmax.default", "dim=-1, half_to_float=False", "x")
+    with pytest.raises(AssertionError):
+        functions["test_shapes_1"](lambda x: x, lambda x: x)  # equal, and no softmax
+
+
+def test_a_test_has_sizes_that_take_several_blocks_where_there_are_any():
+    shapes = ((4, 5), (7, 11), (50, 21), (3, 64))
+    sets = [(InputSpec("x", "normal", "float32", shape),) for shape in shapes]
+    traces = [dataclasses.replace(traces_of("gelu")[0], inputs=one) for one in sets]
+    assert "x (50, 21)" in write_unit_test(task_of("gelu"), traces)
