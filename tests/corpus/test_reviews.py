@@ -46,31 +46,18 @@ class ModelNew(torch.nn.Module):
 '''
 GUARD, GEOMETRY = "    if (i >= total) return;\n", "(x.numel() + 255) / 256"
 NO_GUARD = RIGHT.replace(GUARD, "")
-NO_GUARD_AND_SHORT = NO_GUARD.replace(GEOMETRY, "x.numel() / 256")
 
 
 @pytest.fixture
 def mended(make_row):
-    """A program with two seeded faults, the second of which is mended first."""
+    """A program with a seeded fault, and its repair."""
     task = make_row.task(3)
-    candidates, trajectory = make_row.conversation(task, 0, ["runtime", "correctness", "accepted"])
-    texts = (NO_GUARD_AND_SHORT, RIGHT.replace(GEOMETRY, "x.numel() / 256"), RIGHT)
-    names = ("missing_bounds_check+wrong_launch_geometry", "wrong_launch_geometry", "")
-    found = (
-        (Finding("device.illegal_access", "kernel twice_kernel block (3,0,0) thread (9,0,0): a read of 4 bytes"),),
-        (Finding("correctness.values", "The output is wrong in 3 of 900 elements, first at [7]: 0 instead of 1."),),
-        (),
-    )
-    said = (
-        ("Thread 9 of block 3 reads past the end.", "threads past the end leave"),
-        ("3 are left.", "4 blocks do"),
-        ("", ""),
-    )
-    changed = [
-        dataclasses.replace(one, source=text, fault=fault, findings=findings, fault_effect=effect, fault_mend=mend)
-        for one, text, fault, findings, (effect, mend) in zip(candidates, texts, names, found, said, strict=True)
-    ]
-    return task, make_row.annotation(task), changed, [trajectory]
+    candidates, trajectory = make_row.conversation(task, 0, ["runtime", "accepted"])
+    finding = Finding("device.illegal_access", "kernel twice_kernel block (3,0,0) thread (9,0,0): a read of 4 bytes")
+    told = {"fault_effect": "Thread 9 reads past the end.", "fault_mend": "threads past the end leave"}
+    wrong, right = candidates
+    wrong = dataclasses.replace(wrong, source=NO_GUARD, fault="missing_bounds_check", findings=(finding,), **told)
+    return task, make_row.annotation(task), [wrong, dataclasses.replace(right, source=RIGHT)], [trajectory]
 
 
 def test_a_wrong_program_is_reviewed_together_with_the_right_one(mended):
@@ -88,44 +75,25 @@ def test_a_wrong_program_is_reviewed_together_with_the_right_one(mended):
     )
 
 
-def test_the_line_at_fault_is_where_the_programs_differ(mended):
+def test_a_review_says_what_the_fault_does_and_how_it_shows(mended):
     wrong, right = review_rows(*mended)
-    by_id = {candidate.candidate_id: candidate for candidate in mended[2]}
-    lines = by_id[wrong.candidate_id].source.splitlines()
-    for number in json.loads(wrong.evidence)["lines"]:
-        assert lines[number - 1].strip().startswith(("const int i = ", "const int blocks = x.numel() / 256;"))
-        assert f"`{lines[number - 1].strip()}`" in wrong.completion[0].content
+    line = "const int i = blockIdx.x * blockDim.x + threadIdx.x;"
+    said = wrong.completion[0].content
+    assert f"`{line}`" in said and "Thread 9 reads past the end." in said and "a memory checker reports" in said
+    numbers = json.loads(wrong.evidence)["lines"]
+    assert [NO_GUARD.splitlines()[number - 1].strip() for number in numbers] == [line]
     assert json.loads(right.evidence)["accepted"] and not json.loads(right.evidence)["lines"]
+    defended = right.completion[0].content
+    assert "`if (i >= total) return;`" in defended and "threads past the end leave" in defended
 
 
-def test_a_review_names_every_fault_and_how_each_shows(mended):
-    texts = [row.completion[0].content for row in review_rows(*mended)]
-    both = "".join(texts)
-    assert "wrong_launch_geometry" not in both
-    assert "the host function `twice_cuda`" in both
-    assert "a few elements of the output are wrong" in both
-    assert "0 instead of 1" not in both  # nobody can foresee such a figure
-
-
-def test_a_diagnosis_names_the_fault_that_the_next_answer_mends(mended):
-    first, second = diagnosis_rows(*mended)
-    asked = first.completion[0].content.split("\n\n")[0]
-    assert "if (i >= total) return;" in asked and "the kernel `twice_kernel`" in asked
-    assert "x.numel() / 256" not in asked
-    assert GEOMETRY in second.completion[0].content
-    for row, candidate in zip((first, second), mended[2], strict=False):
-        assert candidate.feedback in row.prompt[-1].content
-        assert json.loads(row.evidence)["mended_by"] == mended[2][candidate.turn].candidate_id
-
-
-def test_a_diagnosis_names_a_fault_that_the_report_does_not_show_yet(mended):
-    first, second = diagnosis_rows(*mended)
-    hidden = first.completion[0].content.split("\n\n")[1]
-    assert "x.numel() / 256" in hidden and GEOMETRY in hidden and "the host function `twice_cuda`" in hidden
-    assert json.loads(first.evidence)["hidden"] == [
-        {key: json.loads(second.evidence)[key] for key in ("fault", "lines")}
-    ]
-    assert "\n\n" not in second.completion[0].content and not json.loads(second.evidence)["hidden"]
+def test_a_diagnosis_names_the_fault_and_how_it_is_mended(mended):
+    (row,) = diagnosis_rows(*mended)
+    said = row.completion[0].content
+    assert "`if (i >= total) return;`" in said and "the kernel `twice_kernel`" in said
+    assert "Thread 9 reads past the end." in said and said.endswith("threads past the end leave.")
+    assert mended[2][0].feedback in row.prompt[-1].content
+    assert json.loads(row.evidence)["mended_by"] == mended[2][1].candidate_id
 
 
 def test_a_rewritten_program_says_nothing_of_the_fault(mended):
@@ -143,15 +111,8 @@ def test_a_rewritten_program_is_mended_by_the_accepted_one_of_another_sample(men
     known = [*candidates[:-1], other, dataclasses.replace(right, source=RIGHT)]
     wrong, _ = review_rows(task, annotation, known, [*trajectories, trajectory])
     assert json.loads(wrong.evidence)["compared_with"] == right.candidate_id
-    asked = diagnosis_rows(task, annotation, known, [*trajectories, trajectory])
-    assert [json.loads(row.evidence)["mended_by"] for row in asked][-1] == right.candidate_id
-
-
-def test_a_repair_that_brings_another_fault_is_no_mending(mended):
-    task, annotation, candidates, trajectories = mended
-    worse = dataclasses.replace(candidates[1], fault="wrong_launch_geometry+off_by_one")
-    asked = diagnosis_rows(task, annotation, [candidates[0], worse, candidates[2]], trajectories)
-    assert [json.loads(row.evidence)["mended_by"] for row in asked] == [candidates[2].candidate_id] * 2
+    (asked,) = diagnosis_rows(task, annotation, known, [*trajectories, trajectory])
+    assert json.loads(asked.evidence)["mended_by"] == right.candidate_id
 
 
 def test_a_conversation_without_an_accepted_answer_teaches_no_review(mended):
@@ -205,14 +166,9 @@ def test_a_call_that_a_try_encloses_is_one_change():
 def test_what_is_only_not_allowed_is_neither_reviewed_nor_diagnosed(mended):
     task, annotation, candidates, trajectories = mended
     cheat = RIGHT.replace("extension.twice_cuda(x)", "F.relu(x)").replace("import torch\n", "import torch\nimport F\n")
-    wrong = dataclasses.replace(candidates[1], source=cheat, fault="", error_class=ErrorClass.CHEATING)
-    rows = (task, annotation, [candidates[0], wrong, candidates[2]], _last_two(trajectories))
+    wrong = dataclasses.replace(candidates[0], source=cheat, fault="", error_class=ErrorClass.CHEATING)
+    rows = (task, annotation, [wrong, candidates[1]], trajectories)
     assert diagnosis_rows(*rows) == [] and review_rows(*rows) == []
-
-
-def _last_two(trajectories):
-    (whole,) = trajectories
-    return [dataclasses.replace(whole, candidates=whole.candidates[1:], turns=whole.turns[1:])]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from musadata.compiler.faults import (
     cooperation_faults,
     index_derivations,
     indexing_faults,
-    language_faults,
     team_derivations,
     value_derivations,
 )
@@ -22,7 +21,7 @@ from musadata.compiler.faults.fault_context import FaultContext
 
 # Kinds and derivations are registered when their modules are imported.
 MODULES = (
-    *(arithmetic_faults, cheating_faults, cooperation_faults, indexing_faults, language_faults),
+    *(arithmetic_faults, cheating_faults, cooperation_faults, indexing_faults),
     *(index_derivations, team_derivations, value_derivations),
 )
 

@@ -1,7 +1,6 @@
 """What faults of bounds, strides, axes and launches do: found by following threads at the sizes that show it."""
 
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from typing import Any
 
 from musadata.compiler.faults.derivation import (
@@ -10,7 +9,6 @@ from musadata.compiler.faults.derivation import (
     Edit,
     count_of,
     derives,
-    listing,
     own_names,
     pairs,
     plural,
@@ -320,66 +318,6 @@ def _row_for_column(edit: Edit) -> Derivation | None:
             )
             why = f"`{right}` has k as the row and the thread as the column: a row of one tile by a column of the other"
             return Derivation(told, why)
-    return None
-
-
-@derives("hard_coded_size")
-def _one_size_for_all(edit: Edit) -> Derivation | None:
-    old, new = edit.nodes
-    declare = next((one for one in walk(edit.honest.parts) if isinstance(one, Declare) and one.value == old), None)
-    if not isinstance(new, Number) or declare is None or new.value is None:
-        return None
-    name, held = declare.name, new.value
-    sizes = next((one for one in edit.sizes if one.get(name, held) != held), None)
-    if sizes is None:
-        return None
-    meant, wrong = sizes[name], {**sizes, name: held}
-    told = f"`{name}` is {held} for one of the shapes. For another, `{old}` is {meant}, and {held} is used all the same"
-    for emitted in edit.honest.kernels:
-        right, other = arguments_of(emitted, sizes), arguments_of(emitted, wrong)
-        parameters = [one.name.name for one in emitted.function.parameters]
-        apart = [
-            f"{one} = {other[one]} instead of {right[one]}" for one in parameters if right.get(one) != other.get(one)
-        ]
-        grids = [emitted.host.grid(one) for one in (sizes, wrong)]
-        if not apart and grids[0] == grids[1]:
-            continue
-        changed = apart[:3] or [f"a grid of {grids[1]} blocks instead of {grids[0]}"]
-        told += f": `{emitted.kernel.name}` gets {listing(changed)}"
-        break
-    else:
-        return None
-    does = (
-        f"it goes past the {meant} that are there" if held > meant else f"what comes after the first {held} is left out"
-    )
-    return Derivation(
-        f"{told}. Where it counts with `{name}`, {does}; where it multiplies by it, it comes to other elements.",
-        f"`{old}` is {held} for one of the shapes and {meant} for another, and `{name}` follows it",
-    )
-
-
-@derives("swapped_arguments")
-def _swapped_pointers(edit: Edit) -> Derivation | None:
-    first, second = (one.name.name for one in edit.emitted.function.parameters[:2])
-    access = next((one for one in edit.accesses(0) if one.tensor == first), None)
-    for sizes in edit.sizes:
-        shapes = edit.shape(first, sizes), edit.shape(second, sizes)
-        if access is None or None in shapes or shapes[0] == shapes[1]:
-            continue
-        other = Access(access.node, second, access.place, access.text, access.writes)
-        visit = next((v for v in islice(edit.walked(0, access.node, sizes), 1)), None)
-        place = None if visit is None else value_of(access.place, visit.known)
-        if visit is None or place is None:
-            continue
-        told = (
-            f"{edit.at(sizes)}the kernel's parameter `{first}` points to `{second}`, of shape {shapes[1]}, and "
-            f"`{second}` to `{first}`, of shape {shapes[0]}; both are `const float*`, so the compiler has nothing to "
-            f"say. {visit.told.capitalize()} asks for {access.text} and gets {_element(other, edit, place, sizes)}."
-        )
-        counts = [count_of(shape or ()) for shape in shapes]
-        if counts[0] > counts[1]:
-            told += f" Indices up to {counts[0] - 1} go past the end of its {counts[1]} elements."
-        return Derivation(told, f"arguments go by position: the kernel takes `{first}` first and `{second}` second")
     return None
 
 

@@ -1,4 +1,4 @@
-"""Faults of bounds, strides, axes and launch geometry."""
+"""Faults of bounds, strides, axes, views and launch geometry."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,6 +9,7 @@ from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.faults.catalogue import fault
 from musadata.compiler.faults.fault_context import FaultContext, KernelSite, first
 from musadata.compiler.ir.code import (
+    Assign,
     Binary,
     Body,
     Declare,
@@ -18,6 +19,7 @@ from musadata.compiler.ir.code import (
     Guard,
     Jump,
     Loop,
+    Method,
     Name,
     Number,
     code,
@@ -159,3 +161,14 @@ def transposed_read(context: FaultContext) -> Candidate | None:
         return context.changed(site, change)
 
     return context.in_some_kernel(transposed, lambda site: min(site.points) > 1)
+
+
+@fault
+def missing_contiguous(context: FaultContext) -> Candidate | None:
+    tensors = [Name(item["name"]) for item in context.candidate.graph.arguments if item["rank"] > 1]
+    made = [Assign(one, "=", Method(one, "contiguous")) for one in tensors]
+    *others, host = context.candidate.parts
+    assert isinstance(host, Function)
+    statement = context.pick([one for one in made if one in host.body])
+    left = tuple(one for one in host.body if one != statement)
+    return None if statement is None else context.with_parts((*others, replace(host, body=left)))

@@ -11,11 +11,9 @@ from musadata.compiler.ir.code import (
     Binary,
     Body,
     Choice,
-    Declare,
     Element,
     Expression,
     Group,
-    Jump,
     Loop,
     Name,
     Number,
@@ -34,15 +32,6 @@ def name_in(value: Expression) -> str:
     """The variable or the array that an expression is, or is an element of; "" for others."""
     value = value.array if isinstance(value, Element) else value
     return value.name if isinstance(value, Name) else ""
-
-
-def without_bias(node: Any) -> Statement | None:
-    match node:
-        case Assign(value=Binary(left, "+", right)) | Jump(value=Binary(left, "+", right)) if "bias" in name_in(right):
-            return replace(node, value=left)
-        case Declare(variables=((name, Binary(left, "+", right)),)) if "bias" in name_in(right):
-            return replace(node, variables=((name, left),))
-    return None
 
 
 def uncombined(node: Any) -> Body | None:
@@ -152,7 +141,7 @@ def whole_factor(node: Any) -> Expression | None:
 CHANGES: Mapping[str, Callable[[Any], Any]] = {
     change.__name__: change
     for change in (
-        *(without_bias, uncombined, across_the_tile, one_step_short, without_lower_bound, past_the_tail),
+        *(uncombined, across_the_tile, one_step_short, without_lower_bound, past_the_tail),
         *(overflowing_softplus, without_carry, racing_addition, turned_comparison),
     )
 }

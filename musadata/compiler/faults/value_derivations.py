@@ -12,7 +12,6 @@ from musadata.compiler.ir.code import (
     Binary,
     Choice,
     Declare,
-    Element,
     Name,
     Number,
     Unary,
@@ -190,23 +189,6 @@ def _other_branch(edit: Edit) -> Derivation | None:
         told,
         f"`{old.yes}` belongs to values {'above' if sign == '>' else 'below'} {bound:g}, and `{old.no}` to all others",
     )
-
-
-@derives("dropped_operand")
-def _no_bias(edit: Edit) -> Derivation | None:
-    sums = [one for one in of_kind(edit.parts[0], Binary) if one.sign == "+" and "bias" in str(one.right)]
-    left = of_kind(edit.parts[1], Binary)
-    gone = next((one for one in sums if one not in left), None)
-    bias = gone.right if gone else None
-    if bias is None:
-        return None
-    name = bias.array if isinstance(bias, Element) else bias
-    where = f", by the same amount wherever `{bias.place}` is the same" if isinstance(bias, Element) else ""
-    told = (
-        f"`{name}` is passed to the kernel and never added: each result is too small by `{bias}`{where}. A bias of "
-        "zeros, as many layers start with, would hide it."
-    )
-    return Derivation(told, f"the reference adds `{name}` once to each result, after the sum is complete")
 
 
 @derives("unstable_softmax")

@@ -9,7 +9,7 @@ from musadata.corpus.views.mending import (
     Step,
     leaves_open,
     lines_at_fault,
-    list_chains,
+    list_steps,
     name_fault,
     place_of,
     show_difference,
@@ -33,33 +33,24 @@ def diagnosis_rows(
     """One for each failed answer that a small change would mend, and of which the tools do not name the place: the
     change is what the cause is known from."""
     conversations = list_conversations(candidates, trajectories)
-    chains = [chain for answers in conversations for chain in list_chains(answers, candidates)]
-    open_ones = [chain for chain in chains if leaves_open(chain[0].candidate, chain[0].mended) or len(chain) > 1]
-    asked = {chain[0].candidate.source: chain for chain in open_ones if chain[0].candidate.feedback}
-    return [_row(task, annotation, chain) for chain in asked.values()]
+    steps = [step for answers in conversations for step in list_steps(answers, candidates)]
+    open_ones = [step for step in steps if step.candidate.feedback and leaves_open(step.candidate, step.mended)]
+    return [_row(task, annotation, step) for step in {step.candidate.source: step for step in open_ones}.values()]
 
 
-def _row(task: Task, annotation: Annotation, chain: Sequence[Step]) -> SftRow:
-    """`chain` begins with the answer in question; its other steps mend what the tools could not see in it yet."""
-    step, *others = chain
+def _row(task: Task, annotation: Annotation, step: Step) -> SftRow:
     candidate = step.candidate
     evidence = {
         "error_class": candidate.error_class,
         "rules": [finding.rule for finding in candidate.findings],
-        "fault": step.fault,
+        "fault": candidate.fault,
         "lines": lines_at_fault(candidate.source, step.mended.source),
         "reported_lines": [finding.line for finding in candidate.findings if finding.line],
         "mended_by": step.mended.candidate_id,
-        "hidden": [
-            {"fault": one.fault, "lines": lines_at_fault(one.candidate.source, one.mended.source)} for one in others
-        ],
     }
     question = render_diagnosis(task, annotation.told, candidate.source, candidate.feedback)
     cause = name_fault(step, read_evidence(candidate.feedback, candidate.source))
     answer = _join(cause, _place_report(step), *_mend(step))
-    for other in others:
-        hidden = _join(choose("hidden", other.candidate.candidate_id), name_fault(other), *_mend(other))
-        answer = f"{answer}\n\n{hidden}"
     return make_sft(task, FAMILY, question, answer, READER, candidate, json.dumps(evidence))
 
 
@@ -69,7 +60,7 @@ def _join(*parts: str) -> str:
 
 
 def _mend(step: Step) -> list[str]:
-    rule = step.rule
+    rule = step.candidate.fault_mend
     told = [(change, "" if number else rule) for number, change in enumerate(step.changes)]
     return [
         show_difference(change, said)

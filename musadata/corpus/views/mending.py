@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from musadata.corpus.views.answers import Sampled
 from musadata.corpus.views.changes import Change, Line, list_changes, name_place
@@ -14,53 +15,27 @@ _MOST_LINES = 12
 
 @dataclass(frozen=True)
 class Step:
-    """A failed program, the changes to the next answer of its conversation, and the fault that these mend.
-
-    `fault` is the name of a seeded fault that is known to be mended, "" for none: then the candidate says what it does.
-    """
+    """A failed program and an accepted one."""
 
     candidate: Candidate
     mended: Candidate
-    changes: tuple[Change, ...]
-    fault: str
 
-    @property
-    def rule(self) -> str:
-        """Why the mended place is right; "" where nobody knows."""
-        return self.candidate.fault_mend if self.fault else ""
+    @cached_property
+    def changes(self) -> tuple[Change, ...]:
+        return _telling_changes(self.candidate.source, self.mended.source)
 
 
-def list_chains(answers: Sequence[Sampled], candidates: Sequence[Candidate]) -> list[list[Step]]:
-    """For each failed answer of a conversation the small changes that lead to an accepted program.
-
-    They go by way of the answers that follow, or at once to another of the task's `candidates`. A failed answer that is
-    like none of these has none.
-    """
-    right = [one for one in candidates if one.accepted and not one.fault]
-    chains: list[list[Step]] = []
-    after: Sampled | None = None
-    for answer in reversed(answers):
-        if not answer.is_target:
-            chains.append(_chain(answer.candidate, after, chains[-1] if chains else [], right))
-        after = answer
-    return [chain for chain in reversed(chains) if chain]
+def list_steps(answers: Sequence[Sampled], candidates: Sequence[Candidate]) -> list[Step]:
+    """For each failed answer of a conversation the small change to an accepted program: to the answer that ends it, or
+    to another of the task's `candidates`. A failed answer that is like none of these has none."""
+    known = sorted(candidates, key=lambda one: one.candidate_id != answers[-1].candidate.candidate_id)
+    right = [one for one in known if one.accepted and not one.fault]
+    steps = ([Step(one, other) for other in right] for one in _failed(answers))
+    return [small for found in steps if (small := next(filter(_is_small, found), None))]
 
 
-def _chain(one: Candidate, after: Sampled | None, rest: list[Step], right: Sequence[Candidate]) -> list[Step]:
-    """`rest` is the chain of the answer that comes `after`."""
-    leads_on = after is not None and (after.is_target or rest) and _faults(after.candidate) <= _faults(one)
-    if after and leads_on and _is_small(step := _step(one, after.candidate)):
-        return [step, *rest]
-    return next(([step] for other in right if _is_small(step := _step(one, other))), [])
-
-
-def _faults(candidate: Candidate) -> set[str]:
-    return set(candidate.fault.split("+")) - {""}
-
-
-def _step(one: Candidate, other: Candidate) -> Step:
-    mended = sorted(_faults(one) - _faults(other))
-    return Step(one, other, _telling_changes(one.source, other.source), mended[0] if len(mended) == 1 else "")
+def _failed(answers: Sequence[Sampled]) -> list[Candidate]:
+    return [answer.candidate for answer in answers if not answer.is_target]
 
 
 def _telling_changes(wrong: str, right: str) -> tuple[Change, ...]:
@@ -111,8 +86,8 @@ def word(name: str, change: Change, step: Step, **values: str) -> str:
 def name_fault(step: Step, evidence: str = "") -> str:
     """Where the fault is, what the report shows, and what the fault does."""
     shown = f"The report shows that {evidence}." if evidence else ""
-    does = step.candidate.fault_effect if step.fault else ""
-    return " ".join(filter(None, [*(word("place", change, step) for change in step.changes), shown, does]))
+    places = [word("place", change, step) for change in step.changes]
+    return " ".join(filter(None, [*places, shown, step.candidate.fault_effect]))
 
 
 def _show(lines: Sequence[Line]) -> str:

@@ -218,9 +218,9 @@ def test_a_norm_that_divides_by_one_less_is_told_by_how_far_it_is_off(candidate_
 
 
 def test_a_fault_that_nothing_shows_at_the_sizes_has_no_derivation(candidate_of):
-    honest = candidate_of("softmax", PLANS[0])
-    faulty = KINDS["hard_coded_size"].insert(FaultContext(honest, Random(1)))
-    assert explain(KINDS["hard_coded_size"], replace(honest, hints=honest.hints[:1]), faulty) is None
+    honest, faulty, why = derived("missing_bounds_check", candidate_of("softmax", PLANS[1]), {"rows": 7, "cols": 64})
+    whole_blocks = replace(honest, hints=({"rows": 64, "cols": 64},))
+    assert why and explain(KINDS["missing_bounds_check"], whole_blocks, faulty) is None
 
 
 def test_sizes_are_those_that_the_verifier_tries_first(graph_of):
