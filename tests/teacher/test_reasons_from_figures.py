@@ -5,18 +5,13 @@ import pytest
 from musadata.teacher.evidence import read_evidence
 
 PAST = "- kernel a_kernel block (15,0,0) thread (80,0,0): a read of 4 bytes 0 bytes past the end of a 15680-byte device"
-PROGRAM = """const int threads = 128;
-b_kernel<<<blocks, threads>>>();
-const int threads = 256;
-a_kernel<<<blocks, threads>>>();
-"""
 TIMES = "wrong in 9 of 9 elements, first at [0]: 40 instead of 2; largest error 99. Each is 20 times what it should be."
 
 
 @pytest.mark.parametrize(
     ("feedback", "said"),
     [
-        (PAST, "thread 80 of block 15 has number 15 × 256 + 80 = 3920, and the last element is number 3919"),
+        (PAST, "the access is at element 3920 of an allocation with 3920"),
         (PAST.replace(" 0 bytes", " 8 bytes"), "the access is at element 3922 of an allocation with 3920"),
         ("The output has shape (40, 7, 35) instead of (7, 40, 35).", "dimensions 0 and 1 have changed places"),
         ("The output has shape (4, 7) instead of (4, 8).", "dimension 1 is 7 and should be 8"),
@@ -41,8 +36,4 @@ TIMES = "wrong in 9 of 9 elements, first at [0]: 40 instead of 2; largest error 
     ],
 )
 def test_figures_are_read(feedback, said):
-    assert read_evidence(feedback, PROGRAM) == said
-
-
-def test_a_thread_of_a_kernel_that_is_not_in_the_program_has_no_number():
-    assert "element 3920" in read_evidence(PAST, "")
+    assert read_evidence(feedback) == said

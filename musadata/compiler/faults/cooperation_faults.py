@@ -3,12 +3,11 @@
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.faults.catalogue import fault
-from musadata.compiler.faults.fault_context import FaultContext, KernelSite, first
-from musadata.compiler.ir.code import Assign, Barrier, Declare, Function, Loop, Name, replace_at, walk
+from musadata.compiler.faults.fault_context import FaultContext, KernelSite
+from musadata.compiler.ir.code import Assign, Barrier, Function, Loop, Name, replace_at, walk
 
 _WRITTEN = "    partial[threadIdx.x] = value;\n"
 _WRITTEN_BY_LANES = "    if (lane == 0) partial[warp] = value;\n"
@@ -40,17 +39,3 @@ def _without_barrier(site: KernelSite) -> Function | None:
 
 def _instead(_: object, new: Loop) -> Loop:
     return new
-
-
-@fault
-def shared_array_too_small(context: FaultContext) -> Candidate | None:
-    return first(context.replace_node(partial(_halved, ends=end)) for end in ("partial", "_tile"))
-
-
-def _halved(node: Any, ends: str) -> Declare | None:
-    """A shared array with half as many elements, or half as long lines."""
-    if not isinstance(node, Declare) or not node.prefix.startswith("__shared__") or not node.name.endswith(ends):
-        return None
-    *others, last = node.sizes
-    is_whole = isinstance(last, int) and (ends == "_tile" or (not others and last in (64, 128, 256)))
-    return replace(node, sizes=(*others, int(last) // 2)) if is_whole else None

@@ -81,6 +81,11 @@ class Edit:
 
         return next(filter(owns, self.honest.kernels), self.honest.kernels[0])
 
+    def gone(self, kind: type[Tree], side: int = 0) -> Tree | None:
+        """The first node of a kind that only the right program has, or with a `side` of 1 only the wrong one."""
+        others = {one for one in walk(self.parts[1 - side]) if isinstance(one, kind)}
+        return next((one for one in walk(self.parts[side]) if isinstance(one, kind) and one not in others), None)
+
     @property
     def sizes(self) -> tuple[Mapping[str, int], ...]:
         """The named sizes of each set of shapes."""

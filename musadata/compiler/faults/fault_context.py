@@ -31,10 +31,6 @@ class KernelSite:
     threads: int
 
     @property
-    def name(self) -> str:
-        return self.emitted.kernel.name
-
-    @property
     def function(self) -> Function:
         """The `__global__` function."""
         return self.emitted.function
@@ -131,11 +127,6 @@ class FaultContext:
         """A tree with one node replaced, chosen by the seed among those that the change applies to."""
         place = self.pick([number for number, node in enumerate(walk(tree)) if change(node) is not None])
         return None if place is None else replace_at(tree, place, change)
-
-    def replace_anywhere(self, change: Change) -> Candidate | None:
-        """One node replaced, of kernels or of the host's functions."""
-        parts = self.somewhere(self.candidate.parts, change)
-        return None if parts is None else self.with_parts(parts)
 
     def replace_first(self, change: Change) -> Candidate | None:
         """The first node of these replaced that the change applies to."""

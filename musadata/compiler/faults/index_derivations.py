@@ -20,7 +20,6 @@ from musadata.compiler.ir.code import (
     Binary,
     Choice,
     Declare,
-    Element,
     Expression,
     Group,
     Guard,
@@ -280,7 +279,7 @@ def _conjuncts(condition: Expression) -> Iterator[Expression]:
 def _past_the_last_four(edit: Edit) -> Derivation | None:
     _, new = edit.nodes
     for sizes in edit.sizes:
-        for visit in edit.walked(1, new, sizes):
+        for visit in edit.walked(1, new, sizes, last=True):
             first, total = visit.known.get("first"), visit.known.get("total")
             if first is None or total is None or not first < total < first + 4:
                 continue
@@ -293,30 +292,6 @@ def _past_the_last_four(edit: Edit) -> Derivation | None:
                 f"for first = {first}, first + 3 is {first + 3} and not below the total of {total}, so that what is "
                 "left goes element by element"
             )
-            return Derivation(told, why)
-    return None
-
-
-@derives("wrong_tile_index")
-def _row_for_column(edit: Edit) -> Derivation | None:
-    tiles = [pair for pair in pairs(*edit.parts, Element) if pair[0] != pair[1] and isinstance(pair[0].array, Element)]
-    if not tiles:
-        return None
-    right, other = tiles[0]
-    for sizes in edit.sizes:
-        for visit in edit.walked(0, right, sizes):
-            rows = [value_of(one.array.place, visit.known) for one in (right, other)]
-            columns = [value_of(one.place, visit.known) for one in (right, other)]
-            if rows[0] == rows[1] or None in (*rows, *columns):
-                continue
-            name = right.array.array
-            told = (
-                f"{visit.told.capitalize()} adds up column {columns[0]} of the right tile. In step k = "
-                f"{visit.known['k']} it needs {name}[{rows[0]}][{columns[0]}], and reads "
-                f"{name}[{rows[1]}][{columns[1]}]: it runs along a row of the tile. Where the two indices are equal, "
-                "as in thread (0, 0) with k = 0, nothing shows."
-            )
-            why = f"`{right}` has k as the row and the thread as the column: a row of one tile by a column of the other"
             return Derivation(told, why)
     return None
 

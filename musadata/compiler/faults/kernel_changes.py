@@ -11,7 +11,6 @@ from musadata.compiler.ir.code import (
     Binary,
     Body,
     Choice,
-    Element,
     Expression,
     Group,
     Loop,
@@ -28,23 +27,10 @@ from musadata.compiler.ir.code import (
 GONE: Body = ()
 
 
-def name_in(value: Expression) -> str:
-    """The variable or the array that an expression is, or is an element of; "" for others."""
-    value = value.array if isinstance(value, Element) else value
-    return value.name if isinstance(value, Name) else ""
-
-
 def uncombined(node: Any) -> Body | None:
     match node:
         case Assign(Name(target), "=", Apply(function, (Name(own), *_))) if own == target:
             return GONE if function.startswith(("block_", "warp_")) else None
-    return None
-
-
-def across_the_tile(node: Any) -> Expression | None:
-    match node:
-        case Element(Element(Name("right_tile"), Name("k") as k), Name("threadIdx.x") as thread):
-            return Name("right_tile")[thread][k]
     return None
 
 
@@ -109,18 +95,6 @@ def racing_addition(node: Any) -> Statement | None:
     return None
 
 
-def turned_comparison(node: Any) -> Expression | None:
-    match node:
-        case Choice(Binary(left, "<" | ">" as sign, right), yes, no) if name_in(left) and _is_number(right):
-            return Choice(Binary(left, ">" if sign == "<" else "<", right), yes, no)
-    return None
-
-
-def _is_number(value: Expression) -> bool:
-    value = value.operand if isinstance(value, Unary) else value
-    return isinstance(value, Number) and "." in value.digits
-
-
 def divisor_of(node: Any) -> Expression | None:
     """What a division converts to a floating-point number."""
     match node:
@@ -141,7 +115,7 @@ def whole_factor(node: Any) -> Expression | None:
 CHANGES: Mapping[str, Callable[[Any], Any]] = {
     change.__name__: change
     for change in (
-        *(uncombined, across_the_tile, one_step_short, without_lower_bound, past_the_tail),
-        *(overflowing_softplus, without_carry, racing_addition, turned_comparison),
+        *(uncombined, one_step_short, without_lower_bound, past_the_tail),
+        *(overflowing_softplus, without_carry, racing_addition),
     )
 }

@@ -1,10 +1,9 @@
 """What faults of threads that work together do: which thread misses what of which other one."""
 
-from musadata.compiler.emission.cpp import device_function
 from musadata.compiler.emission.schedule_plan import extent_hint
 from musadata.compiler.faults.derivation import Derivation, Edit, count_of, derives
 from musadata.compiler.faults.thread_walk import arguments_of
-from musadata.compiler.ir.code import Assign, Declare, of_kind
+from musadata.compiler.ir.code import Assign
 
 
 @derives("missing_barrier")
@@ -48,46 +47,20 @@ def _no_barrier_in_tile(edit: Edit) -> Derivation | None:
     return Derivation(told, why)
 
 
-@derives("shared_array_too_small")
-def _short_array(edit: Edit) -> Derivation | None:
-    pairs = zip(of_kind(edit.parts[0], Declare), of_kind(edit.parts[1], Declare), strict=True)
-    right, wrong = next(((one, other) for one, other in pairs if one != other), (None, None))
-    if right is None or wrong is None:
-        return None
-    name, (*outer, length), less = right.name, right.sizes, int(wrong.sizes[-1])
-    if not outer:
-        told = (
-            f"A block has {length} threads, and each writes {name}[threadIdx.x]; the array ends at {less - 1}. Thread "
-            f"{less} is the first to write past it, and with it the {int(length) - less} threads up to "
-            f"{int(length) - 1}, half of the block."
-        )
-        return Derivation(told, f"`{name}[{length}]` has one element for each of the {length} threads")
-    *first, rows = outer
-    before = "".join("[0]" for _ in first)
-    told = (
-        f"A line of `{name}` has {less} elements instead of {length}. {name}{before}[0][{less}], which the tile needs, "
-        f"is the place of {name}{before}[1][0], so that two threads write the same element. In the last line of all, "
-        f"number {int(rows) - 1}, what comes from index {less} on lies past the end of the array."
-    )
-    sides = "".join(f"[{side}]" for side in right.sizes)
-    return Derivation(told, f"`{name}{sides}` has a place of its own for every element of the tile")
-
-
 @derives("partial_result_stored")
 def _own_results(edit: Edit) -> Derivation | None:
-    gone = next((one for one in of_kind(edit.parts[0], Assign) if one not in of_kind(edit.parts[1], Assign)), None)
+    gone = edit.gone(Assign)
     if gone is None:
         return None
     sharing = 32 if str(gone.value).startswith("warp_") else edit.emitted.threads[0]
-    counts = [max(extent_hint(stage.axes, sizes) for stage in edit.emitted.kernel.stages) for sizes in edit.sizes]
-    place = max(range(len(counts)), key=lambda one: counts[one])
-    count = counts[place]
-    if count < 2:
+    counts = ((one, max(extent_hint(stage.axes, one) for stage in edit.emitted.kernel.stages)) for one in edit.sizes)
+    sizes, count = next(((one, found) for one, found in counts if found > 1), ({}, 0))
+    if not count:
         return None
     own = -(-count // sharing)
     part = f"each of them has about {own}" if own > 1 else "each of them has one at the most"
     told = (
-        f"{edit.at(edit.sizes[place])}{sharing} threads share the {count} values of one result, so that {part}. "
+        f"{edit.at(sizes)}{sharing} threads share the {count} values of one result, so that {part}. "
         f"Without `{gone.target} = {gone.value};` each thread goes on with the `{gone.target}` of its own part, and "
         "they disagree."
     )
@@ -98,9 +71,10 @@ def _own_results(edit: Edit) -> Derivation | None:
 
 @derives("wrong_shuffle_range")
 def _half_a_warp(edit: Edit) -> Derivation:
-    called = next((one for one in edit.emitted.functions if device_function(*one) == edit.parts[0]), ("", ""))
     sums = "of 32 ones, the sum would be 16 in every lane"
-    example = sums if called[0].endswith("sum") else "a value in lane 20 that decides the result never comes to lane 0"
+    example = (
+        sums if "value += " in edit.parts[0] else "a value in lane 20 that decides the result never comes to lane 0"
+    )
     told = (
         "Offsets 8, 4, 2 and 1 connect lane l with those lanes alone that differ from it in the lower four bits of "
         "their number: lanes 0 to 15 combine their 16 values, lanes 16 to 31 theirs, and the two halves never meet: "
@@ -127,7 +101,7 @@ def _quarter(edit: Edit) -> Derivation | None:
 
 @derives("scan_without_carry")
 def _alone(edit: Edit) -> Derivation | None:
-    gone = next((one for one in of_kind(edit.parts[0], Assign) if one not in of_kind(edit.parts[1], Assign)), None)
+    gone = edit.gone(Assign)
     piece = edit.emitted.threads[0]
     lengths = [max(extent_hint(stage.axes, sizes) for stage in edit.emitted.kernel.stages) for sizes in edit.sizes]
     place = next((n for n, length in enumerate(lengths) if length > piece), None)
@@ -148,7 +122,7 @@ def _alone(edit: Edit) -> Derivation | None:
 
 @derives("lost_additions")
 def _lost_updates(edit: Edit) -> Derivation | None:
-    node = next((one for one in of_kind(edit.parts[1], Assign) if one not in of_kind(edit.parts[0], Assign)), None)
+    node = edit.gone(Assign, side=1)
     if node is None:
         return None
     name = getattr(getattr(node.target, "array", None), "name", "")

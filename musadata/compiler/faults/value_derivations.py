@@ -32,10 +32,8 @@ def _combiners(edit: Edit, name: Name) -> int:
 
 @derives("wrong_identity")
 def _wrong_start(edit: Edit) -> Derivation | None:
-    part = edit.parts
-    pairs = zip(of_kind(part[0], Declare), of_kind(part[1], Declare), strict=True)
-    right, wrong = next(((one, other) for one, other in pairs if one != other), (None, None))
-    if right is None or wrong is None:
+    right = edit.gone(Declare)
+    if right is None:
         return None
     name, threads = right.variables[0][0], _combiners(edit, right.variables[0][0])
     if isinstance(right.value, Number):
@@ -170,25 +168,6 @@ def _other_constant(edit: Edit) -> Derivation | None:
     right, wrong, why = found
     values = [f"{wrong(x):.4f} instead of {right(x):.4f} at x = {x:g}" for x in (1.0, -2.0)]
     return Derivation(f"The function gives {values[0]}, and {values[1]}; at x = 0 it is right.", why)
-
-
-@derives("inverted_condition")
-def _other_branch(edit: Edit) -> Derivation | None:
-    old = next((one for one in of_kind(edit.parts[0], Choice) if one not in of_kind(edit.parts[1], Choice)), None)
-    if old is None or not isinstance(old.condition, Binary):
-        return None
-    left, sign, right = old.condition.left, old.condition.sign, old.condition.right
-    bound = float(str(right).rstrip("f"))
-    sample = bound + (1 if sign == ">" else -1)
-    told = (
-        f"Take `{left}` = {sample:g}: `{old.condition}` holds, so that the result has to be `{old.yes}`. The "
-        f"comparison is turned round and gives `{old.no}`; on the other side of {bound:g} it is just as wrong. Only at "
-        f"{bound:g} itself both forms take `{old.no}`."
-    )
-    return Derivation(
-        told,
-        f"`{old.yes}` belongs to values {'above' if sign == '>' else 'below'} {bound:g}, and `{old.no}` to all others",
-    )
 
 
 @derives("unstable_softmax")

@@ -49,7 +49,7 @@ def _row(task: Task, annotation: Annotation, step: Step) -> SftRow:
         "mended_by": step.mended.candidate_id,
     }
     question = render_diagnosis(task, annotation.told, candidate.source, candidate.feedback)
-    cause = name_fault(step, read_evidence(candidate.feedback, candidate.source))
+    cause = name_fault(step, read_evidence(candidate.feedback))
     answer = _join(cause, _place_report(step), *_mend(step))
     return make_sft(task, FAMILY, question, answer, READER, candidate, json.dumps(evidence))
 

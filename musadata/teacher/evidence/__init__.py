@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable
 from math import isclose
 
-Reading = Callable[[re.Match[str], str], str]  # of the match and the program; "" where the figures say nothing
+Reading = Callable[[re.Match[str]], str]  # "" where the figures say nothing
 
 
-def read_evidence(feedback: str, program: str) -> str:
+def read_evidence(feedback: str) -> str:
     """What the figures of a feedback show, as a clause without a full stop; "" where no reading fits."""
     found = ((re.search(pattern, feedback), read) for pattern, read in _READINGS)
-    return next(filter(None, (read(match, program) for match, read in found if match)), "")
+    return next(filter(None, (read(match) for match, read in found if match)), "")
 
 
 def sentence(clause: str) -> str:
@@ -21,19 +21,13 @@ def sentence(clause: str) -> str:
     return f"{clause[:1].upper()}{clause[1:].rstrip('.')}."
 
 
-def _past_the_end(match: re.Match[str], program: str) -> str:
-    """Which element an access is at, and whether it is the one with the thread's own number."""
-    kernel, block, thread, size, past, whole = match[1], *map(int, match.groups()[1:])
-    count, place = whole // size, (whole + past) // size
-    launch = program.partition(f"{kernel}<<<")[0]
-    threads = [int(number) for number in re.findall(r"\bthreads = (\d+);", launch)][-1:]
-    if threads and block * threads[0] + thread == place:
-        number = f"{block} × {threads[0]} + {thread} = {place}"
-        return f"thread {thread} of block {block} has number {number}, and the last element is number {count - 1}"
-    return f"the access is at element {place} of an allocation with {count}"
+def _past_the_end(match: re.Match[str]) -> str:
+    """Which element an access is at."""
+    size, past, whole = map(int, match.groups())
+    return f"the access is at element {(whole + past) // size} of an allocation with {whole // size}"
 
 
-def _other_shape(match: re.Match[str], program: str) -> str:
+def _other_shape(match: re.Match[str]) -> str:
     """Which dimensions of a result are others than they should be."""
     got, right = (text.strip("(),").split(", ") for text in match.groups())
     if len(got) != len(right):
@@ -44,7 +38,7 @@ def _other_shape(match: re.Match[str], program: str) -> str:
     return f"dimension {differ[0]} is {got[differ[0]]} and should be {right[differ[0]]}" if differ else ""
 
 
-def _shifted(match: re.Match[str], program: str) -> str:
+def _shifted(match: re.Match[str]) -> str:
     """Whether the first error is the largest one, so that elements may be off by a number that is always the same."""
     count, total, got, right, most = int(match[1]), int(match[2]), *map(float, match.groups()[2:])
     error = got - right
@@ -59,24 +53,23 @@ def _shifted(match: re.Match[str], program: str) -> str:
 _VALUES, _NUMBER = r"wrong in (\d+) of (\d+) elements", r"(-?[\d.e+-]*\d)"
 _READINGS: tuple[tuple[str, Reading], ...] = (
     (
-        r"kernel (\w+) block \((\d+),0,0\) thread \((\d+),0,0\): a (?:read|write) of (\d+) bytes (\d+) bytes past the "
-        r"end of a (\d+)-byte",
+        r"a (?:read|write) of (\d+) bytes (\d+) bytes past the end of a (\d+)-byte",
         _past_the_end,
     ),
     (r"has shape (\([^)]*\)) instead of (\([^)]*\))", _other_shape),
-    (r"Only where inputs are strided", lambda found, _: "contiguous inputs go well and views do not"),
+    (r"Only where inputs are strided", lambda found: "contiguous inputs go well and views do not"),
     (
         rf"{_VALUES}.*Each is ([\d.e+-]+) times",
-        lambda found, _: f"all {found[1]} are {found[3]} times what they should be" if float(found[3]) != 1 else "",
+        lambda found: f"all {found[1]} are {found[3]} times what they should be" if float(found[3]) != 1 else "",
     ),
     (
         r"Everything from flat index (\d+) on is wrong",
-        lambda found, _: f"what lies before flat index {found[1]} is right, and all that follows is wrong",
+        lambda found: f"what lies before flat index {found[1]} is right, and all that follows is wrong",
     ),
-    (r"All of these are NaN", lambda found, _: "what is wrong is NaN"),
+    (r"All of these are NaN", lambda found: "what is wrong is NaN"),
     (
         rf"{_VALUES}(?:, first at \[[^\]]*\])?: {_NUMBER} instead of {_NUMBER}; largest error {_NUMBER}",
         _shifted,
     ),
-    (r"Only with other shapes than the first", lambda found, _: "the first shapes tried go well and others do not"),
+    (r"Only with other shapes than the first", lambda found: "the first shapes tried go well and others do not"),
 )

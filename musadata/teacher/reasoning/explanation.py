@@ -31,7 +31,7 @@ def repeated_launches(kernels: Sequence[EmittedKernel]) -> dict[str, str]:
 
 def explain_repair(feedback: str, why: Derivation | None, before: str, after: str) -> str:
     """Why the program `before` failed, and what is different in `after`."""
-    evidence = read_evidence(feedback, before)
+    evidence = read_evidence(feedback)
     shown = f"The report shows that {evidence}." if evidence else ""
     told = " ".join(filter(None, (_reported(feedback), shown, why.wrong if why else "")))
     lines = list(unified_diff(before.splitlines(), after.splitlines(), n=_CONTEXT, lineterm=""))[2:]
