@@ -12,7 +12,7 @@ from typing import Any
 
 from musadata.compiler.emission.candidate import MOST_CHARACTERS, Candidate, build_candidate
 from musadata.compiler.emission.schedule_plan import PLANS, Plan
-from musadata.compiler.faults import KINDS, Derivation, FaultContext, FaultKind, explain
+from musadata.compiler.faults import KINDS, Derivation, FaultContext, FaultKind, derive
 from musadata.compiler.ir.captured_graph import Graph, parse_graph
 from musadata.compiler.ir.lowering_errors import Unsupported
 from musadata.compiler.ir.scalar import GivenUnsupported
@@ -139,7 +139,7 @@ class CandidateSet:
         for kind in sorted(KINDS.values(), key=lambda kind: self._rank(kind, sample)):
             for candidate in order:
                 faulty = insert(kind, candidate, random, self._reference)
-                why = faulty and explain(kind, candidate, faulty)
+                why = faulty and derive(kind.name, candidate, faulty)
                 if faulty and why:
                     return [Attempt(faulty, kind, why), Attempt(candidate)]
         raise Unsupported("no fault matters here")

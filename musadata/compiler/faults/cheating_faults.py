@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.faults.catalogue import fault
-from musadata.compiler.faults.derivation import Derivation, Edit, derives
+from musadata.compiler.faults.derivation import Edit, Figures, derives
 from musadata.compiler.faults.fault_context import FaultContext
 
 _MOST_STATEMENTS = 4  # of the reference's forward: longer ones would make another program of it
@@ -82,14 +82,11 @@ def _find_forward(reference: str) -> ast.FunctionDef | None:
 
 
 @derives("computed_by_pytorch", "decoy_kernel", "pytorch_fallback")
-def _by_pytorch(edit: Edit) -> Derivation:
+def _by_pytorch(edit: Edit) -> Figures:
     lines = [line.strip() for line in edit.faulty.module.result.splitlines()]
     call = edit.honest.module.call
     does = {
         "try:": "A failure of the kernels is swallowed, and then PyTorch computes the result",
         call: "The kernels are called, but their result is dropped, and PyTorch computes what is returned",
     }.get(lines[0], "The kernels are never called, and PyTorch computes the result")
-    return Derivation(
-        f"{does}: `{lines[-1]}`.",
-        f"`return {call}` returns what the kernels compute, and a failure of theirs stays one",
-    )
+    return {"does": does, "line": lines[-1], "call": call}

@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.emission.cpp import device_function
@@ -187,18 +190,32 @@ def plural(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
-Derive = Callable[[Edit], Derivation | None]
+Figures = Mapping[str, Any] | None  # None where nothing can be derived
+Derive = Callable[[Edit], Figures]
 DERIVATIONS: dict[str, Derive] = {}
+_WORDS: dict[str, dict[str, str]] = yaml.safe_load(
+    Path(__file__).with_name("derivations.yaml").read_text(encoding="utf-8")
+)
 
 
 def derives(*kinds: str) -> Callable[[Derive], Derive]:
-    """Registers what derives the words for some kinds of fault."""
+    """Registers what finds the figures for the words of kinds of fault; `form` names other words than the kind's."""
 
     def register(derive: Derive) -> Derive:
         DERIVATIONS.update(dict.fromkeys(kinds, derive))
         return derive
 
     return register
+
+
+def derive(kind: str, honest: Candidate, faulty: Candidate) -> Derivation | None:
+    """Why the faulty one of two candidates fails; None where nothing can be derived at the task's sizes."""
+    figures = DERIVATIONS[kind](Edit(honest, faulty))
+    if figures is None:
+        return None
+    words = _WORDS[figures.get("form", kind)]
+    wrong, right = (words[part].format(**figures) for part in ("wrong", "right"))
+    return Derivation(f"{wrong[:1].upper()}{wrong[1:]}", right)
 
 
 def own_names(edit: Edit, *expressions: Expression) -> list[str]:

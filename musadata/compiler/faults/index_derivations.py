@@ -5,8 +5,8 @@ from typing import Any
 
 from musadata.compiler.faults.derivation import (
     Access,
-    Derivation,
     Edit,
+    Figures,
     count_of,
     derives,
     own_names,
@@ -58,7 +58,7 @@ def _element(access: Access, edit: Edit, place: int, sizes: Sizes) -> str:
 
 
 @derives("wrong_stride", "transposed_read")
-def _other_element(edit: Edit) -> Derivation | None:
+def _other_element(edit: Edit) -> Figures:
     accesses = [
         (one, other) for one, other in zip(edit.accesses(0), edit.accesses(1), strict=False) if one.node != other.node
     ]
@@ -69,31 +69,30 @@ def _other_element(edit: Edit) -> Derivation | None:
     if found is None:
         return None
     sizes, visit, meant, got = found
-    does = "writes" if one.writes else "reads"
     values = with_values(own_names(edit, one.place), visit.known)
-    told = (
-        f"{edit.at(sizes)}{visit.told} is the first to go wrong: with {values}, {other.text} {does} "
-        f"{_element(other, edit, got, sizes)}; it should be {_element(one, edit, meant, sizes)}."
-    )
-    shape = edit.shape(one.tensor, sizes)
-    past = shape and next(
-        (
-            (known, place)
-            for known in edit.walked(0, one.node, sizes)
-            if (place := value_of(other.place, known.known)) is not None and place >= count_of(shape)
-        ),
-        None,
-    )
-    if past and got < count_of(shape or ()):
-        who, place = past
-        told += (
-            f" {who.told.capitalize()}, with {with_values(own_names(edit, one.place), who.known)}, is past the end: "
-            f"element {place} of {count_of(shape or ())}."
-        )
-    else:
-        told += _agreement(one.place, other.place)
-    strides = _strides(one, edit, sizes)
-    return Derivation(told, f"with {values}, {one.text} is {_element(one, edit, meant, sizes)}{strides}")
+    return {
+        "at": edit.at(sizes),
+        "who": visit.told,
+        "values": values,
+        "one": one,
+        "other": other,
+        "does": "writes" if one.writes else "reads",
+        "got": _element(other, edit, got, sizes),
+        "meant": _element(one, edit, meant, sizes),
+        "strides": _strides(one, edit, sizes),
+        "more": _first_past(one, other, edit, sizes, got) or _agreement(one.place, other.place),
+    }
+
+
+def _first_past(one: Access, other: Access, edit: Edit, sizes: Sizes, got: int) -> str:
+    """Who comes past the end of the tensor, if somebody else than the first one does."""
+    total = count_of(edit.shape(one.tensor, sizes) or (0,))
+    for visit in edit.walked(0, one.node, sizes) if got < total else ():
+        place = value_of(other.place, visit.known)
+        if place is not None and place >= total:
+            values = with_values(own_names(edit, one.place), visit.known)
+            return f" {visit.told.capitalize()}, with {values}, is past the end: element {place} of {total}."
+    return ""
 
 
 def _agreement(right: Expression, wrong: Expression) -> str:
@@ -121,7 +120,7 @@ def _strides(access: Access, edit: Edit, sizes: Sizes) -> str:
 
 
 @derives("wrong_axis")
-def _swapped_dimensions(edit: Edit) -> Derivation | None:
+def _swapped_dimensions(edit: Edit) -> Figures:
     changed = [pair for pair in pairs(*edit.parts, Declare) if pair[0] != pair[1]]
     if len(changed) != 2:
         return None
@@ -143,19 +142,22 @@ def _swapped_dimensions(edit: Edit) -> Derivation | None:
     access, sizes, one, other, meant, got = first
     flat = with_values((name for name in own_names(edit, outer.value, inner.value) if name not in names), one.known)
     right, wrong = with_values(names, one.known), with_values(names, other.known)
-    told = (
-        f"{edit.at(sizes)}{one.told} has {flat} and takes {wrong} from it instead of {right}. So {access.text} is "
-        f"{_element(access, edit, got, sizes)}, and should be {_element(access, edit, meant, sizes)}."
-    )
-    why = (
-        "the innermost dimension is the remainder, and what lies outside of it is counted by the quotient: "
-        f"`{outer.name} = {outer.value}` and `{inner.name} = {inner.value}` give {right} for {flat}"
-    )
-    return Derivation(told, why)
+    return {
+        "at": edit.at(sizes),
+        "who": one.told,
+        "flat": flat,
+        "values": right,
+        "other": wrong,
+        "access": access,
+        "got": _element(access, edit, got, sizes),
+        "meant": _element(access, edit, meant, sizes),
+        "outer": outer,
+        "inner": inner,
+    }
 
 
 @derives("missing_bounds_check")
-def _past_the_end(edit: Edit) -> Derivation | None:
+def _past_the_end(edit: Edit) -> Figures:
     guard, _ = edit.nodes
     if not isinstance(guard, Guard) or not isinstance(guard.condition, Binary):
         return None
@@ -170,49 +172,50 @@ def _past_the_end(edit: Edit) -> Derivation | None:
         ]
         if grid is None or not beyond:
             continue
-        visit, place = beyond[0]
-        total, most = value_of(limit, visit.known), max(found for _, found in beyond)
-        reached = value_of(access.place, visit.known)
-        threads = count_of(edit.emitted.threads)
-        blocks = plural(count_of(grid), "block")
-        span = f"{place}" if most == place else f"{place} to {most}"
-        told = (
-            f"{edit.at(sizes)}{limit} is {total}, and the launch has {blocks} of {threads} threads, whose `{index}` "
-            f"goes up to {most}. {visit.told.capitalize()} is the first with no work: its `{index}` is {place}. "
-            f"Without a check it goes on to {access.text}"
-        )
-        told += f", {_element(access, edit, reached, sizes)}." if reached is not None else "."
-        right = (
-            f"{edit.at(sizes)[:1].lower()}{edit.at(sizes)[1:]}`if ({guard.condition}) return;` lets the threads with "
-            f"`{index}` {span} leave, and exactly 0 to {(total or 0) - 1} are computed"
-        )
-        return Derivation(told, right)
+        visit, first = beyond[0]
+        total, reached = value_of(limit, visit.known), value_of(access.place, visit.known)
+        if total is not None and reached is not None:
+            return {
+                "at": edit.at(sizes),
+                "limit": limit,
+                "total": total,
+                "last": total - 1,
+                "index": index,
+                "blocks": plural(count_of(grid), "block"),
+                "threads": count_of(edit.emitted.threads),
+                "most": max(found for _, found in beyond),
+                "who": visit.told,
+                "first": first,
+                "guard": guard,
+                "access": access,
+                "reached": _element(access, edit, reached, sizes),
+            }
     return None
 
 
 @derives("wrong_launch_geometry")
-def _too_few_blocks(edit: Edit) -> Derivation | None:
+def _too_few_blocks(edit: Edit) -> Figures:
     for sizes in edit.sizes:
         known = {**sizes, **{k: v[0] for k, v in settle(edit.emitted.host.setup, sizes).items() if len(v) == 1}}
         total, threads = known.get("total"), known.get("threads")
         if total is None or not threads or total % threads == 0:
             continue
-        blocks, right = total // threads, -(-total // threads)
-        covered = blocks * threads
-        lost = (
-            f"they have {covered} threads, so elements {covered} to {total - 1} are never computed and keep what "
-            "torch::empty left there"
-            if blocks
-            else "a launch without a block is refused as an invalid configuration"
-        )
-        told = f"{edit.at(sizes)}total is {total}: {total} / {threads} is {plural(blocks, 'block')}, and {lost}."
-        why = f"({total} + {threads} - 1) / {threads} is {right}, so that {right * threads} threads cover all {total}"
-        return Derivation(told, why)
+        blocks, enough = total // threads, -(-total // threads)
+        return {
+            "form": "wrong_launch_geometry" if blocks else "launch_of_no_block",
+            "at": edit.at(sizes),
+            "total": total,
+            "threads": threads,
+            "last": total - 1,
+            "enough": enough,
+            "blocks": plural(blocks, "block"),
+            "covered": blocks * threads,
+        }
     return None
 
 
 @derives("off_by_one")
-def _short_loop(edit: Edit) -> Derivation | None:
+def _short_loop(edit: Edit) -> Figures:
     loop = next((one for one, other in pairs(*edit.parts, Loop) if one.condition != other.condition), None)
     if loop is None:
         return None
@@ -228,15 +231,12 @@ def _short_loop(edit: Edit) -> Derivation | None:
             who = f"the thread with `{loop.first}` = {lost % step}, to which {lost} belongs, leaves it out"
         reads = [one for one in edit.accesses(0) if loop.name in names_of(one.place) and not one.writes]
         inside = f", and {reads[0].text} is never taken with {loop.name} = {lost}" if reads else ""
-        told = f"{edit.at(sizes)}the loop over `{loop.name}` ends before {lost}, its last value: {who}{inside}."
-        return Derivation(
-            told, f"`{loop.condition}` holds for {lost} and not for {limit}, so that none of the {limit} is left out"
-        )
+        return {"at": edit.at(sizes), "loop": loop, "limit": limit, "lost": lost, "who": who, "inside": inside}
     return None
 
 
 @derives("missing_padding_check")
-def _before_the_start(edit: Edit) -> Derivation | None:
+def _before_the_start(edit: Edit) -> Figures:
     guards = [pair for pair in pairs(*edit.parts, (Guard, Choice)) if pair[0].condition != pair[1].condition]
     if not guards:
         return None
@@ -252,16 +252,15 @@ def _before_the_start(edit: Edit) -> Derivation | None:
                 continue
             values = with_values(own_names(edit, dropped.left), visit.known)
             reached = values if isinstance(dropped.left, Name) else f"{values}, where `{dropped.left}` is {position}"
-            told = (
-                f"{edit.at(sizes)}{visit.told} comes to {reached}: in the padding, before the first element. Nothing "
-                f"stops it, and {access.text} is {_element(access, edit, place, sizes)}, where the padding has to "
-                "count instead."
-            )
-            return Derivation(
-                told,
-                f"`{dropped}` is false in the padding, where `{dropped.left}` comes down to {position} and below, so "
-                "that nothing is read there",
-            )
+            return {
+                "at": edit.at(sizes),
+                "who": visit.told,
+                "reached": reached,
+                "position": position,
+                "access": access,
+                "got": _element(access, edit, place, sizes),
+                "dropped": dropped,
+            }
     return None
 
 
@@ -276,28 +275,28 @@ def _conjuncts(condition: Expression) -> Iterator[Expression]:
 
 
 @derives("missing_vector_tail")
-def _past_the_last_four(edit: Edit) -> Derivation | None:
+def _past_the_last_four(edit: Edit) -> Figures:
     _, new = edit.nodes
     for sizes in edit.sizes:
         for visit in edit.walked(1, new, sizes, last=True):
             first, total = visit.known.get("first"), visit.known.get("total")
             if first is None or total is None or not first < total < first + 4:
                 continue
-            told = (
-                f"{edit.at(sizes)}total is {total}, which is {total // 4} groups of four and {total % 4} more. "
-                f"{visit.told.capitalize()} has first = {first}: it is below {total}, so it moves elements {first} to "
-                f"{first + 3} as a float4, and the last one is number {total - 1}."
-            )
-            why = (
-                f"for first = {first}, first + 3 is {first + 3} and not below the total of {total}, so that what is "
-                "left goes element by element"
-            )
-            return Derivation(told, why)
+            return {
+                "at": edit.at(sizes),
+                "who": visit.told,
+                "total": total,
+                "fours": total // 4,
+                "rest": total % 4,
+                "first": first,
+                "third": first + 3,
+                "last": total - 1,
+            }
     return None
 
 
 @derives("missing_contiguous")
-def _other_strides(edit: Edit) -> Derivation | None:
+def _other_strides(edit: Edit) -> Figures:
     statement, _ = edit.nodes
     name = getattr(getattr(statement, "target", None), "name", "")
     found = next((buffer for _, buffer in edit.honest.host.parameters if buffer.name == name), None)
@@ -307,15 +306,13 @@ def _other_strides(edit: Edit) -> Derivation | None:
         shape = tuple(side.evaluate(dict(sizes)) for side in found.shape)
         if len(shape) < 2 or min(shape[-2:]) < 2:
             continue
-        rows, columns = shape[-2:]
         lead = "0, " * (len(shape) - 2)
-        told = (
-            f"The kernel counts on {name}[{lead}0, 1] being the next element after {name}[{lead}0, 0]. A view may lie "
-            f"otherwise: let {name} of shape {shape} be the transpose of its last two dimensions. Its strides end in "
-            f"(1, {rows}), so {name}[{lead}0, 1] lies {plural(rows, 'element')} on, and what the kernel reads as "
-            f"{name}[{lead}0, 1] is {name}[{lead}1, 0]. Contiguous inputs hide it."
-        )
-        return Derivation(
-            told, f"`contiguous()` copies such a view into rows of {columns} and returns others as they are"
-        )
+        return {
+            "name": name,
+            "lead": lead,
+            "shape": shape,
+            "rows": plural(shape[-2], "element"),
+            "height": shape[-2],
+            "columns": shape[-1],
+        }
     return None

@@ -10,7 +10,7 @@ import pytest
 
 from musadata.compiler.candidate_set import CandidateSet
 from musadata.compiler.emission.schedule_plan import PLANS
-from musadata.compiler.faults import KINDS, FaultContext, explain
+from musadata.compiler.faults import KINDS, FaultContext, derive
 from musadata.compiler.faults.derivation import DERIVATIONS
 from musadata.compiler.faults.kernel_changes import CHANGES, within_tanh
 from musadata.compiler.ir.code import Assign, Choice, Name, Number, apply, every, replace_at, walk
@@ -177,15 +177,15 @@ def derived(kind, candidate, sizes=None, seed=1):
     honest = replace(candidate, hints=(sizes,)) if sizes else candidate
     faulty = KINDS[kind].insert(FaultContext(honest, Random(seed)))
     assert faulty is not None
-    return honest, faulty, explain(KINDS[kind], honest, faulty)
+    return honest, faulty, derive(kind, honest, faulty)
 
 
 def test_a_missing_check_is_told_by_the_first_thread_that_has_no_work(candidate_of):
     _, _, why = derived("missing_bounds_check", candidate_of("softmax", PLANS[1]), {"rows": 7, "cols": 64})
     assert "At rows = 7 and cols = 64, total is 7, and the launch has 1 block of 32 threads" in why.wrong
-    assert "Thread 7 of block 0 is the first with no work: its `row` is 7." in why.wrong
+    assert "The first one with no work is thread 7 of block 0: its `row` is 7." in why.wrong
     assert "element 448, outside of the 448 elements of x" in why.wrong
-    assert "`row` 7 to 31 leave, and exactly 0 to 6 are computed" in why.right
+    assert "`row` from 7 to 31 leave, and exactly 0 to 6 are computed" in why.right
 
 
 def test_a_wrong_index_is_told_by_the_first_element_that_is_another(candidate_of):
@@ -203,8 +203,11 @@ def test_a_wrong_index_is_told_by_the_first_element_that_is_another(candidate_of
 
 def test_a_grid_that_is_too_small_is_told_by_the_elements_that_are_left(candidate_of):
     _, _, why = derived("wrong_launch_geometry", candidate_of("linear", PLANS[1]), {"rows": 9})
-    assert "180 / 128 is 1 block" in why.wrong and "elements 128 to 179 are never computed" in why.wrong
-    assert "(180 + 128 - 1) / 128 is 2, so that 256 threads cover all 180" in why.right
+    assert (
+        "180 / 128 is 1 block. These have 128 threads" in why.wrong
+        and "elements 128 to 179 are never computed" in why.wrong
+    )
+    assert "(180 + 128 - 1) / 128 is 2, so that 2 x 128 threads cover all 180" in why.right
 
 
 def test_a_padding_that_is_not_checked_is_told_by_a_position_before_the_start(candidate_of):
@@ -220,7 +223,7 @@ def test_a_norm_that_divides_by_one_less_is_told_by_how_far_it_is_off(candidate_
 def test_a_fault_that_nothing_shows_at_the_sizes_has_no_derivation(candidate_of):
     honest, faulty, why = derived("missing_bounds_check", candidate_of("softmax", PLANS[1]), {"rows": 7, "cols": 64})
     whole_blocks = replace(honest, hints=({"rows": 64, "cols": 64},))
-    assert why and explain(KINDS["missing_bounds_check"], whole_blocks, faulty) is None
+    assert why and derive("missing_bounds_check", whole_blocks, faulty) is None
 
 
 def test_sizes_are_those_that_the_verifier_tries_first(graph_of):
