@@ -57,7 +57,19 @@ _BRANCHES = re.compile(r"relu|abs|sign|sgn|elu|clamp|hard|shrink|threshold|maxim
 _LOGARITHMS = re.compile(r"binary_cross_entropy(?!_with)|xlogy|logit")
 _CHOOSES = re.compile(r"arg|topk|sort|indices|median|mode|cummax|cummin|(^|\.)(max|min)\.dim")
 # Operators that compare an input with numbers among their arguments; and those that compare the distance of two inputs.
-_STEPS = re.compile(r"clamp|hardtanh|threshold|shrink|softplus|\.(l|g)[te]\.Scalar|smooth_l1|huber")
+_STEPS = re.compile(
+    r"\.(clamp|hardtanh|threshold|softshrink|hardshrink|softplus|hardsigmoid|hardswish|smooth_l1|huber|[lg][te]\.Scalar)"
+)
+_DEFAULTS = {
+    "softshrink": (0.5,),
+    "hardshrink": (0.5,),
+    "softplus": (20.0,),
+    "hardsigmoid": (-3.0, 3.0),
+    "hardswish": (-3.0, 3.0),
+    "hardtanh": (-1.0, 1.0),
+    "smooth_l1": (1.0,),
+    "huber": (1.0,),
+}
 _BOUNDS = re.compile(r"\b(?:min|max|min_val|max_val|threshold|lambd|other|beta|delta)=(-?\d[\d.e+-]*)")
 _DISTANCES = re.compile(r"smooth_l1|huber")
 # Operators that give NaN and infinities on as far as they reach.
@@ -208,18 +220,20 @@ def _promise(traces: Sequence[Trace]) -> str:
 def _beside_bounds(traces: Sequence[Trace], specs: Sequence[InputSpec], normal: Sequence[int]) -> list[str]:
     """Statements that put the numbers with which operators compare an input into it, and the next values on both sides
     of each; none where no operator does, or where an input is too small for that."""
-    places = {specs[index].name: index for index in normal if specs[index].dtype == "float32"}
+    places = {specs[index].name: index for index in normal}
     changes: list[str] = []
-    for fact in (fact for trace in traces[:1] for fact in trace.tensors if _STEPS.search(fact.operator)):
-        given = [places[name] for name in fact.operands if name in places]
-        bounds = sorted({float(one) for one in _BOUNDS.findall(fact.arguments)})
+    for fact in (fact for trace in traces[:1] for fact in trace.tensors):
+        step = _STEPS.search(fact.operator)
+        given = [places[name] for name in fact.operands if name in places] if step else []
+        told = _BOUNDS.findall(fact.arguments) or (_DEFAULTS.get(step[1], ()) if step else ())
+        bounds = sorted({float(one) for one in told})
         count = 3 * len(bounds)
         if not bounds or not given or math.prod(specs[given[0]].shape) < count:
             continue
         apart = len(given) > 1 and _DISTANCES.search(fact.operator)
         start = f"inputs[{given[1]}].reshape(-1)[:{count}] + " if apart else ""
         changes += [
-            f"bounds = torch.tensor({bounds})",
+            f"bounds = torch.tensor({bounds}, dtype=inputs[{given[0]}].dtype)",
             "edges = torch.cat([bounds, bounds.nextafter(bounds - 1), bounds.nextafter(bounds + 1)])",
             f"inputs[{given[0]}].view(-1)[:{count}] = {start}edges",
         ]

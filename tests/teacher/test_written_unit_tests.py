@@ -279,11 +279,11 @@ def test_operators_whose_choice_among_equal_values_is_free_get_no_equal_ones():
         assert "at_branches" not in written(operator, ("x", "normal", 0.0))
 
 
-def traced(operator, arguments, *names):
-    """The functions of a test of a task with one operator on float32 inputs of 6 x 9, as its trace tells it."""
-    specs = tuple(InputSpec(name, "normal", "float32", (6, 9)) for name in names)
-    facts = [TensorFact(name, "input", "", (6, 9), (9, 1), "float32") for name in names]
-    made = TensorFact("y", "output", operator, (6, 9), (9, 1), "float32", names, arguments)
+def traced(operator, arguments, *names, dtype="float32"):
+    """The functions of a test of a task with one operator on inputs of 6 x 9, as its trace tells it."""
+    specs = tuple(InputSpec(name, "normal", dtype, (6, 9)) for name in names)
+    facts = [TensorFact(name, "input", "", (6, 9), (9, 1), dtype) for name in names]
+    made = TensorFact("y", "output", operator, (6, 9), (9, 1), dtype, names, arguments)
     trace = dataclasses.replace(traces_of("gelu")[0], inputs=specs, tensors=(*facts, made), operators=(operator,))
     task = dataclasses.replace(task_of("gelu"), operators=(operator,), inputs=specs)
     torch.manual_seed(0)
@@ -298,6 +298,14 @@ def test_a_threshold_that_is_taken_for_the_other_side_shows_at_it():
     functions["test_shapes_1"](right, lambda x: torch.where(x < 0.5, 20.0, x))
     with pytest.raises(AssertionError):
         shown(right, lambda x: torch.where(x < 0.5, 20.0, x))
+
+
+def test_a_bound_that_is_a_default_is_tried_in_the_dtype_of_the_input():
+    functions = traced("aten.softshrink.default", "", "x", dtype="bfloat16")
+    right, seen = torch.nn.Softshrink(), []
+    functions["test_values_at_and_beside_bounds"](right, lambda x: seen.append(x) or right(x))
+    beside = torch.tensor([0.5, 0.498046875, 0.50390625], dtype=torch.bfloat16)
+    assert torch.equal(seen[0].view(-1)[:3], beside)
 
 
 def test_a_distance_between_inputs_comes_to_the_bound_of_a_loss():
