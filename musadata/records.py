@@ -434,6 +434,14 @@ class Candidate:
     policy: Policy = ""
     facts: Annotated[Facts, "What was measured, the same under all policies."] = Facts()
     license: License = ""
+    expected_ms: Annotated[
+        float | None,
+        "Milliseconds that a cost model of an H100 expects its kernels to take at the declared size; null if unknown.",
+    ] = None
+    bound_ms: Annotated[
+        float | None,
+        "Milliseconds that no program can go below there: the task's least traffic or its arithmetic; null if unknown.",
+    ] = None
 
 
 @dataclass(frozen=True)

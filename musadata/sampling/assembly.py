@@ -133,6 +133,8 @@ def _candidate(task: Task, attempt: Attempt, parent_id: str, teacher: str, confi
         policy=verdict.policy,
         facts=verdict.facts,
         license=task.provenance.license,
+        expected_ms=answer.expected_ms,
+        bound_ms=answer.bound_ms,
     )
 
 

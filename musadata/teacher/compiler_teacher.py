@@ -20,7 +20,7 @@ from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
 from musadata.teacher.reasoning import write_analysis, write_plan, write_reasoning
 from musadata.teacher.reasoning.explanation import explain_repair, explain_rewriting
 from musadata.teacher.reasoning.kernel_facts import sizes_in
-from musadata.teacher.reasoning.schedule_choice import expected_seconds
+from musadata.teacher.reasoning.schedule_choice import bound_seconds, expected_seconds
 from musadata.teacher.unit_tests import write_unit_test
 
 VERSION = "1"
@@ -99,9 +99,9 @@ class CompilerTeacher:
         conversation = self._conversation(request)
         attempt = conversation[0]
         if not request.reasoning:
-            return _answer(write_plan(request.task, request.told, attempt.candidate), attempt)
+            return _answer(write_plan(request.task, request.told, attempt.candidate), attempt, request)
         reasoning = write_reasoning(request.task, request.told, conversation[-1].candidate)
-        return replace(_answer("", attempt), reasoning=reasoning)
+        return replace(_answer("", attempt, request), reasoning=reasoning)
 
     def _repair(self, request: Request) -> Answer:
         conversation, turn = self._conversation(request), request.turn - 1
@@ -112,7 +112,7 @@ class CompilerTeacher:
         else:  # the honest answer was not accepted either: another schedule may be
             attempt = Attempt(self._honest(request, request.sample + turn))
             text = explain_rewriting(feedback, attempt.candidate.schedule)
-        return _answer(text, attempt)
+        return _answer(text, attempt, request)
 
     def _conversation(self, request: Request) -> list[Attempt]:
         """The answers of a sample, turn by turn, up to the honest one."""
@@ -162,9 +162,13 @@ class CompilerTeacher:
         return candidate_set
 
 
-def _answer(text: str, attempt: Attempt) -> Answer:
+def _answer(text: str, attempt: Attempt, request: Request) -> Answer:
     program = f"```python\n{attempt.source}```\n"
-    said = f"{text}\n\n{program}" if text else program
-    if attempt.fault is None or attempt.why is None:
-        return Answer(said, attempt.candidate.schedule)
-    return Answer(said, attempt.candidate.schedule, attempt.fault.name, attempt.why.wrong, attempt.why.right)
+    answer = Answer(f"{text}\n\n{program}" if text else program, attempt.candidate.schedule)
+    if attempt.fault is not None and attempt.why is not None:
+        answer = replace(answer, fault=attempt.fault.name, wrong=attempt.why.wrong, right=attempt.why.right)
+    for trace in request.told[:1]:
+        sizes = sizes_in(attempt.candidate, trace)
+        expected, bound = expected_seconds(attempt.candidate, sizes), bound_seconds(attempt.candidate, trace, sizes)
+        return replace(answer, expected_ms=round(1000 * expected, 6), bound_ms=round(1000 * bound, 6))
+    return answer

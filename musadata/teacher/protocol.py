@@ -79,6 +79,7 @@ class Answer:
         served_model: the model and its revision, as the server reports them.
         teacher: the name of the teacher that answered, where several are asked.
         reasoning: the six steps to this answer, where the teacher knows better ones than it was given.
+        expected_ms, bound_ms: as the columns of `Candidate`, where the teacher knows what its kernels cost.
     """
 
     text: str
@@ -94,6 +95,8 @@ class Answer:
     served_model: str = ""
     teacher: str = ""
     reasoning: tuple[ReasoningStep, ...] = ()
+    expected_ms: float | None = None
+    bound_ms: float | None = None
 
     def provenance(self) -> dict[str, Any]:
         """The columns that rows made of this answer have in common."""

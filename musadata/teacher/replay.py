@@ -15,6 +15,7 @@ from musadata.teacher.prompts import STEPS
 from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
 
 _COLUMNS = ("task_id", "kind", "sample", "turn", "text")
+_COSTS = ("expected_ms", "bound_ms")
 _JOURNAL = "replay"
 
 
@@ -87,7 +88,8 @@ def _read(path: str) -> Iterator[tuple[str, Answer]]:
     for file in _parquets(files, f"{root}/candidates"):
         for row in _rows(files, file, ("task_id", "sample", "turn", "source", "schedule", "fault")):
             kind = RequestKind.GENERATE if row["turn"] == 1 else RequestKind.REPAIR
-            answer = Answer(f"```python\n{row['source'].strip()}\n```", row["schedule"], row["fault"])
+            known = {name: row[name] for name in _COSTS if name in row}
+            answer = Answer(f"```python\n{row['source'].strip()}\n```", row["schedule"], row["fault"], **known)
             yield _key(row["task_id"], kind.value, row["sample"], row["turn"]), answer
     for file in _parquets(files, f"{root}/unit_tests"):
         for row in _rows(files, file, ("task_id", "sample", "source")):
@@ -118,7 +120,9 @@ def _rows(files: Any, file: str, needed: tuple[str, ...], path: str = "") -> Ite
                 raise MusadataError(
                     f"lacks {', '.join(missing)}", where=path or file, remedy=f"it needs {', '.join(needed)}"
                 )
-            wanted = [name for name in (*needed, "schedule", "fault", "claims") if name in table.schema_arrow.names]
+            wanted = [
+                name for name in (*needed, "schedule", "fault", "claims", *_COSTS) if name in table.schema_arrow.names
+            ]
             for batch in table.iter_batches(columns=list(dict.fromkeys(wanted))):
                 yield from batch.to_pylist()
     except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors

@@ -48,6 +48,26 @@ def test_the_best_program_is_a_target_once_after_the_steps_or_as_it_was_sampled(
         assert rows[0].candidate_id == story[2][0].candidate_id
 
 
+@pytest.mark.parametrize(
+    ("cost", "is_learnt"),
+    [
+        ({"expected_ms": 2.1, "bound_ms": 1.0}, False),
+        ({"expected_ms": 1.9, "bound_ms": 1.0}, True),
+        ({"expected_ms": 2.1}, True),
+        ({"expected_ms": 2.1, "bound_ms": 1.0, "speedup": 1.2}, True),
+        ({"expected_ms": 2.1, "bound_ms": 1.0, "speedup": 0.9}, False),
+    ],
+)
+def test_an_answer_that_its_cost_table_condemns_is_no_target_unless_it_was_measured_to_be_faster(
+    story, cost, is_learnt
+):
+    task, annotation, candidates, trajectories = story
+    rated = [dataclasses.replace(one, **cost) for one in candidates]
+    rows = answer_rows(task, annotation, rated, trajectories)
+    assert bool(rows) == bool(rft_rows(task, annotation, rated, trajectories)) == is_learnt
+    assert any(row.chosen_id for row in preference_rows(task, annotation, rated, trajectories)) == is_learnt
+
+
 def test_sft_learns_only_accepted_last_answers(story):
     _, _, candidates, trajectories = story
     accepted = {candidate.source for candidate in candidates if candidate.accepted}

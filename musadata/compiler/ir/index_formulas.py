@@ -290,6 +290,18 @@ def _substitute(formula: Index, change: Callable[[Atom], Index]) -> Index:
     return sum(terms, ZERO)
 
 
+def without_opaque(formula: Index, opaque: Opaque, value: Index) -> Index:
+    """The formula with another one in place of what a kernel computes."""
+
+    def change(atom: Atom) -> Index:
+        if isinstance(atom, Operation):
+            sides = (without_opaque(side, opaque, value) for side in (atom.left, atom.right))
+            return operate(atom.kind, *sides)
+        return value if atom == opaque else of(atom)
+
+    return _substitute(formula, change)
+
+
 def _collect(terms: Iterable[tuple[Monomial, int]]) -> Index:
     sums: dict[Monomial, int] = {}
     for monomial, coefficient in terms:

@@ -1,5 +1,6 @@
 """The answers of one task's conversations, each with what was said before it."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -8,6 +9,7 @@ from musadata.records import Candidate, Message, Trajectory
 from musadata.sampling.structure import describe_structure, is_near_identical
 from musadata.training_rows import ChatMessage
 
+MOST_OF_BOUND = 2.0  # times as long as the task's bound: an answer that is expected to take longer is no target
 LONGEST_ANSWER = 100_000  # characters, about the 32 K tokens of the paper's answers
 Prompt = tuple[ChatMessage, ...]
 Item = TypeVar("Item")
@@ -30,9 +32,17 @@ class Sampled:
         return self.candidate.turn == 1
 
     @property
-    def is_target(self) -> bool:
-        """Whether it may be learnt. A seeded fault that was accepted changes nothing here, but is no example."""
+    def is_right(self) -> bool:
+        """A seeded fault that was accepted changes nothing here, but is no example."""
         return self.candidate.accepted and not self.candidate.fault
+
+    @property
+    def is_target(self) -> bool:
+        """Whether it may be learnt: it is right, and its own cost table does not condemn it. Where a device measured it
+        to be faster than eager PyTorch, that counts instead."""
+        one = self.candidate
+        is_fast = (one.speedup or 0.0) > 1.0 or (one.expected_ms or 0.0) <= MOST_OF_BOUND * (one.bound_ms or math.inf)
+        return self.is_right and is_fast
 
 
 def list_conversations(

@@ -35,7 +35,7 @@ def list_steps(answers: Sequence[Sampled], candidates: Sequence[Candidate]) -> l
 
 
 def _failed(answers: Sequence[Sampled]) -> list[Candidate]:
-    return [answer.candidate for answer in answers if not answer.is_target]
+    return [answer.candidate for answer in answers if not answer.is_right]
 
 
 def _telling_changes(wrong: str, right: str) -> tuple[Change, ...]:

@@ -31,7 +31,7 @@ def optimisation_rows(
     if len(timed) < 2:
         return []
     (quick, fast), (long, slow) = (pick(timed, key=lambda pair: pair[0]) for pick in (min, max))
-    if long < LEAST_GAIN * quick or not is_faster(fast.candidate, slow.candidate):
+    if long < LEAST_GAIN * quick or not is_faster(fast.candidate, slow.candidate) or not fast.is_target:
         return []
     measured = describe_times(slow.candidate)
     question = render_optimisation(task, annotation.told, slow.candidate.source, measured)

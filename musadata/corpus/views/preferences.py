@@ -70,12 +70,12 @@ def _is_poorer(better: Candidate, worse: Candidate) -> bool:
 def _faster_pairs(asked: Sequence[Sampled]) -> Iterator[_Pair]:
     """Neighbours in the order of their measured times that differ beyond the noise."""
     timed = [
-        (timing.median_ms, answer) for answer in asked if answer.is_target and (timing := timing_of(answer.candidate))
+        (timing.median_ms, answer) for answer in asked if answer.is_right and (timing := timing_of(answer.candidate))
     ]
     ranked = [answer for _, answer in sorted(timed, key=lambda pair: (pair[0], pair[1].candidate.candidate_id))]
     for index, better in enumerate(ranked):
         worse = next((one for one in ranked[index + 1 :] if is_faster(better.candidate, one.candidate)), None)
-        if worse is not None:
+        if worse is not None and better.is_target:
             yield _Pair(PreferenceKind.FASTER, better, worse)
 
 

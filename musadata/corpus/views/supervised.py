@@ -66,7 +66,7 @@ def choose_best(annotation: Annotation, conversations: Sequence[Sequence[Sampled
         one = answer.candidate
         return -(one.speedup or 0.0), not _plans(annotation, answer), not one.kept
 
-    return min(_accepted(conversations), key=rank, default=None)
+    return min((one for one in _right(conversations) if one.is_target), key=rank, default=None)
 
 
 def names_beyond(task: Task, annotation: Annotation) -> list[str]:
@@ -84,14 +84,14 @@ def names_beyond(task: Task, annotation: Annotation) -> list[str]:
 
 def choose_first_answers(conversations: Sequence[Sequence[Sampled]]) -> list[Sampled]:
     """The accepted answers to the first question that differ: those that were kept, or one if none of them was."""
-    first = _accepted(conversations)
+    first = _right(conversations)
     kept = [one for one in first if one.candidate.kept]
     return different(kept or first[:1], _program)
 
 
-def _accepted(conversations: Sequence[Sequence[Sampled]]) -> list[Sampled]:
+def _right(conversations: Sequence[Sequence[Sampled]]) -> list[Sampled]:
     """The accepted answers to the first question."""
-    return [answers[0] for answers in conversations if answers[0].is_target and answers[0].is_first]
+    return [answers[0] for answers in conversations if answers[0].is_right and answers[0].is_first]
 
 
 def _program(answer: Sampled) -> str:
@@ -161,5 +161,5 @@ def rft_rows(
             **count_columns(prompt=one.prompt, completion=one.message, conversation=(*one.prompt, *one.message)),
         )
         for one in choose_first_answers(conversations)
-        if best is None or not same_program(one.candidate.source, best.candidate.source)
+        if one.is_target and (best is None or not same_program(one.candidate.source, best.candidate.source))
     ]

@@ -9,14 +9,15 @@ from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.emission.emit import emit
 from musadata.compiler.emission.launch import EmittedKernel
 from musadata.compiler.emission.rowwise import can_share
+from musadata.compiler.emission.schedule_costs import Cost, bytes_read, cost_of
 from musadata.compiler.emission.schedule_plan import PLANS, choose
 from musadata.compiler.ir.schedule import Bind, Combine, Schedule, Step, Stride, Tile, Unroll
 from musadata.compiler.lowering.fusion import Kernel
+from musadata.records import Trace
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
-from musadata.teacher.reasoning.schedule_costs import Cost, cost_of
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import TaskAnalysis, table
-from musadata.tracing.roofline import BYTES, H100, Device, bytes_text, in_units, tensor_bytes, time_text
+from musadata.tracing.roofline import BYTES, H100, Device, bytes_text, in_units, tensor_bytes, time_text, unit_of
 
 _MOST_WAYS = 3
 _EQUAL = 1.05  # times as long: no difference that such an estimate can tell
@@ -27,6 +28,15 @@ def expected_seconds(candidate: Candidate, sizes: Mapping[str, int], device: Dev
     """How long an answer's kernels are expected to take together, those without a model aside, for comparison."""
     costs = (cost_of(emitted, sizes, device) for emitted in candidate.kernels)
     return sum(cost.rank for cost in costs if cost is not None)
+
+
+def bound_seconds(candidate: Candidate, trace: Trace, sizes: Mapping[str, int], device: Device = H100) -> float:
+    """Below what no program of the task can go: what has to be read of its inputs and parameters and its outputs at the
+    bandwidth of memory, or its FLOPs at the rate of the unit that its products have."""
+    loads = [load for one in candidate.kernels for stage in one.kernel.stages for load in stage.value.loads]
+    read = bytes_read([load for load in loads if load.buffer.role in ("argument", "state")], sizes)
+    moved = read + sum(tensor_bytes(fact) for fact in trace.tensors if fact.role == "output")
+    return max(min(moved, trace.bytes) / device.bytes_per_second, trace.flops / device.rate(unit_of(trace.tensors)))
 
 
 def write_choice(analysis: TaskAnalysis, *, defended: bool = False) -> str:

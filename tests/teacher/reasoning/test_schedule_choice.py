@@ -10,6 +10,7 @@ from musadata.compiler.candidate_set import read_graph
 from musadata.compiler.capturing.capture import capture
 from musadata.compiler.emission.candidate import build_candidate
 from musadata.compiler.emission.emit import emit
+from musadata.compiler.emission.schedule_costs import cost_of
 from musadata.compiler.emission.schedule_plan import PLANS
 from musadata.compiler.ir.schedule import Bind, Combine, Schedule
 from musadata.config import TeacherConfig
@@ -19,7 +20,6 @@ from musadata.teacher.compiler_teacher import CompilerTeacher
 from musadata.teacher.protocol import Request, RequestKind
 from musadata.teacher.reasoning import schedule_choice
 from musadata.teacher.reasoning.schedule_choice import plain_forms
-from musadata.teacher.reasoning.schedule_costs import cost_of
 from musadata.tracing.roofline import H100
 from musadata.tracing.trace_recording import record_without_memory
 from tests.tracing.examples import example, traces_of

@@ -4,24 +4,36 @@ Five limits are worked out, each in seconds, and a kernel is taken to need as lo
 
 - memory: bytes that have to come from or go to memory, at its bandwidth. What is read again does not count where it
   still is in L2.
-- L2: sectors of 32 bytes that multiprocessors fetch, at its bandwidth.
+- L2: sectors of 32 bytes that multiprocessors fetch, at its bandwidth. What a block reads again, as windows that
+  overlap, it finds in L1.
 - L1: cache lines of 128 bytes that the requests of warps touch, one in a cycle of each multiprocessor.
 - arithmetic: FLOPs at the rate of the unit, and what tiles read from shared memory, 32 words in a cycle.
 - latency: blocks that do not run at once wait for others; in a block, loads that wait for each other take a latency
-  each, barriers some cycles.
+  each, that of L1 for the share that it holds; barriers some cycles.
 
 Registers are those that hold sums and rows; how many there are beside them is the compiler's choice.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from musadata.compiler.emission.launch import EmittedKernel
 from musadata.compiler.emission.tiled import partition
 from musadata.compiler.ir.code import Declare, of_kind, settle
-from musadata.compiler.ir.index_formulas import Opaque, Variable
+from musadata.compiler.ir.index_formulas import (
+    ZERO,
+    Index,
+    Opaque,
+    Operation,
+    Variable,
+    as_index,
+    divide,
+    of,
+    without_opaque,
+)
 from musadata.compiler.ir.scalar import Added, Buffer, Call, Load
 from musadata.compiler.ir.schedule import Bind, Combine, Stage, TensorCore, Tile, Unroll, Vectorise
 from musadata.compiler.lowering.fusion import Kernel, Reduce, Scan, Store
@@ -32,6 +44,7 @@ from musadata.tracing.roofline import Device, Unit, itemsize
 WARP, _SECTOR, _LINE = 32, 32, 128
 _UNROLLED = 4  # loads of a simple loop that nvcc has under way at once
 _BARRIER, _SHUFFLE = 40, 25  # cycles
+_NEAR = 20e-9  # seconds of a load from L1
 _KEPT = 0.5  # of L2, in which what is read again soon still is
 _PLAIN = frozenset(("add", "sub", "mul", "neg", "abs", "max", "min", "lt", "gt", "le", "ge", "eq", "ne", "and", "or"))
 _FUNCTION = 8  # instructions of what is no plain arithmetic: a division, a root, an exponential
@@ -148,11 +161,8 @@ class _Work:
     def least(self) -> int:
         """Bytes of all that is read and written, each once."""
         kernel = self.kernel
-        read = [buffer for buffer in kernel.inputs if buffer not in kernel.outputs]
-        asked = sum(
-            self._loads(stage) * itemsize(load.buffer.dtype) for stage in kernel.stages for load in _loads(stage)
-        )
-        return min(self.bytes_of(read), asked) + self.bytes_of(kernel.outputs)
+        loads = [load for stage in kernel.stages for load in _loads(stage) if load.buffer not in kernel.outputs]
+        return bytes_read(loads, self.sizes) + self.bytes_of(kernel.outputs)
 
     @cached_property
     def is_double(self) -> bool:
@@ -184,12 +194,13 @@ class _Work:
         held = row.amount if row else 0
         inner = max((self.extent(stage.axes) for stage in self.kernel.stages), default=1)
         passes = self._passes(online=schedule.online, held=bool(row) and inner <= team * held)
-        requests, fetched, worst = self._requested(passes)
+        requests, fetched, share, worst = self._requested(passes, max(1, self.threads // team))
         at_a_time = {True: held or _UNROLLED, False: 1}
         steps = [self.extent(stage.axes) / team / at_a_time[bool(stage.axes)] for stage, _ in passes]
         rounds = max(1, trips * sum(map(math.ceil, steps)))
         slots = _at_once(device, self.threads, self.shared, held)
-        lifetime = self._joining(team) * trips / device.clock + rounds * device.latency
+        latency = share * device.latency + (1 - share) * _NEAR
+        lifetime = self._joining(team) * trips / device.clock + rounds * latency
         moved = self.least + self._read_again(passes, slots, team)
         unit = Unit.FP64 if self.is_double else Unit.FP32
         limits = {
@@ -203,24 +214,67 @@ class _Work:
         return Cost(emitted, device, blocks, self.shared, held, rounds, worst, moved, fetched, limits, made, unit)
 
     def _requested(
-        self, passes: Sequence[tuple[Reduce | Store | Scan, list[Load]]]
-    ) -> tuple[float, int, tuple[int, Buffer | None]]:
-        """Cache lines that loads touch, bytes that are fetched from L2 and stored, and the load that touches most."""
-        turned = self.emitted.schedule.find(Stage, "elements") is not None
-        requests, fetched = 0.0, 0.0
+        self, passes: Sequence[tuple[Reduce | Store | Scan, list[Load]]], points: int
+    ) -> tuple[float, int, float, tuple[int, Buffer | None]]:
+        """Cache lines that loads touch, bytes that are fetched from L2 and stored, the share of loads that L1 does not
+        hold, and the load that touches most. A block has so many `points`."""
+        schedule = self.emitted.schedule
+        turned = schedule.find(Stage, "elements") is not None
+        wide = schedule.find(Vectorise)
+        vectors, apart = wide or schedule.find(Stage, "inner"), wide.amount if wide else 1
+        points *= apart
+        requests, asked, fetched = 0.0, 0.0, 0.0
         worst: tuple[int, Buffer | None] = (0, None)
         for stage, load in [(stage, load) for stage, loads in passes for load in loads]:
             sectors, lines = (4, 1) if turned else self._touched(stage, load)
-            warps = self._loads(stage) / WARP
-            requests += warps * lines
-            stays = self._stays(stage, load)
-            fetched += warps * (WARP * itemsize(load.buffer.dtype) if stays else sectors * _SECTOR)
+            warps, size = self._loads(stage) / WARP, itemsize(load.buffer.dtype)
+            beside = sectors * _SECTOR == max(_SECTOR, WARP * size)  # moved in vectors, lines are full
+            if apart > 1 and not beside:
+                sectors, lines = self._touched(stage, load, apart)
+            requests += warps * (size * WARP / _LINE if vectors and beside else lines)
+            own = warps * (WARP * size if self._stays(stage, load) else sectors * _SECTOR)
+            asked += own
+            fetched += min(own, self.points / points * self._footprint(stage, load, [(self.kernel.axes, points)]))
             worst = max(worst, (lines, load.buffer), key=lambda one: one[0])
+        share = fetched / asked if asked else 1.0
         for stage in self.kernel.stages:
             if stage.buffer is not None:
-                points = self._loads(stage) if isinstance(stage, Store) else self.points
-                fetched += points * itemsize(stage.buffer.dtype)
-        return requests, int(fetched), worst
+                each = self._loads(stage) if isinstance(stage, Store) else self.points
+                fetched += each * itemsize(stage.buffer.dtype)
+        return requests, int(fetched), share, worst
+
+    def _footprint(
+        self, stage: Reduce | Store | Scan, load: Load, block: Sequence[tuple[Sequence[Variable], int]]
+    ) -> float:
+        """Bytes of the sectors that a load touches in a block of so many points of some axes, in the middle of these;
+        infinite where they do not follow from the loops alone."""
+        spans: dict[Variable, tuple[int, int]] = {axis: (0, axis.extent.evaluate(self.sizes)) for axis in stage.axes}
+        for axes, points in block:
+            for axis in reversed(axes):
+                extent = axis.extent.evaluate(self.sizes)
+                own = min(extent, points)
+                spans[axis] = ((extent - own) // 2, own)
+                points = math.ceil(points / extent) if extent else 1
+        moving = frozenset(axis for axis, (_, count) in spans.items() if count > 1)
+        index = self._known_places(load, moving)
+        if index is None:
+            return math.inf
+        if any(isinstance(atom, Operation) for formula in index for atom in formula.atoms()):
+            flat = flatten(index, load.buffer.shape)
+            index = index if any(isinstance(atom, Operation) for atom in flat.atoms()) else (flat,)
+        if any(isinstance(atom, Operation) and atom.kind == "%" for one in index for atom in one.atoms()):
+            return math.inf
+        counts = [self._span(formula, spans) for formula in index]
+        beside = math.ceil(counts[-1] * itemsize(load.buffer.dtype) / _SECTOR) * _SECTOR if counts else _SECTOR
+        return math.prod(counts[:-1]) * beside
+
+    def _span(self, formula: Index, spans: Mapping[Variable, tuple[int, int]]) -> int:
+        """How many places a formula goes over, each variable from its first value over so many."""
+        known = {axis: spans[axis] for axis in formula.variables if axis in spans}
+        at = {axis: first for axis, (first, _) in known.items()}
+        start = formula.evaluate(self.sizes, at)
+        ends = [formula.evaluate(self.sizes, {**at, axis: first + count - 1}) for axis, (first, count) in known.items()]
+        return min(1 + sum(abs(end - start) for end in ends), math.prod(count for _, count in known.values()))
 
     def _striding(self) -> tuple[int, int]:
         """Blocks of a grid that goes on, and how often it does."""
@@ -242,18 +296,35 @@ class _Work:
             found.append((stage, loads))
         return found
 
-    def _touched(self, stage: Reduce | Store | Scan, load: Load) -> tuple[int, int]:
-        """Sectors and cache lines that a load of a warp touches, in the middle of all loops."""
+    def _known_places(self, load: Load, moving: frozenset[Variable]) -> Sequence[Index] | None:
+        """The index of a load without what kernels compute for it: what is the same along axes is 0, and a place that
+        follows from one axis, as that of an interpolation, goes over the whole dimension with it. None where an index
+        comes from memory."""
+        found = []
+        for formula, side in zip(load.index, load.buffer.shape, strict=True):
+            for atom in {atom for atom in formula.atoms() if isinstance(atom, Opaque)}:
+                along, size = atom.variables & moving, side.evaluate(self.sizes)
+                if along and (len(along) > 1 or any(node for node in atom.scalar.loads)):
+                    return None
+                value = ZERO
+                for axis in along:
+                    value = divide(of(axis) * size, as_index(axis.extent.evaluate(self.sizes)))[0]
+                formula = without_opaque(formula, atom, value)
+            found.append(formula)
+        return found
+
+    def _touched(self, stage: Reduce | Store | Scan, load: Load, step: int = 1) -> tuple[int, int]:
+        """Sectors and cache lines that a load of a warp touches, in the middle of all; lanes are `step` apart."""
         axis = self._lanes(stage)
         size = itemsize(load.buffer.dtype)
-        flat = flatten(list(load.index), list(load.buffer.shape))
-        if any(isinstance(atom, Opaque) for atom in flat.atoms()):
+        index = self._known_places(load, frozenset((axis,)) if axis else frozenset())
+        if index is None:
             return WARP, WARP
         if axis is None:
             return 1, 1
-        extent = axis.extent.evaluate(self.sizes)
-        first = max(0, extent // 2 - WARP)
-        lanes = (first + lane % max(1, extent) for lane in range(WARP))
+        flat, extent = flatten(index, load.buffer.shape), axis.extent.evaluate(self.sizes)
+        first = max(0, extent // 2 - WARP * step)
+        lanes = (first + lane * step % max(1, extent) for lane in range(WARP))
         places = [flat.evaluate(self.sizes, {axis: lane}) * size for lane in lanes]
         return len({place // _SECTOR for place in places}), len({place // _LINE for place in places})
 
@@ -306,7 +377,12 @@ class _Work:
         size = min((itemsize(load.buffer.dtype) for load in _loads(stage)), default=4)
         if lines := schedule.find(Bind):
             return self._of_lines(blocks, depth, WARP if lines.to == "warp" else 1)
-        fetched = blocks * depth * (tile.rows + tile.cols) * size + self.bytes_of(kernel.outputs)
+        block = list(zip(parts, (1, tile.rows, tile.cols), strict=True))
+        moved = [
+            min(depth * side * size, sum(self._footprint(stage, load, block) for load in operand.loads))
+            for operand, side in zip(stage.operands, (tile.rows, tile.cols), strict=True)
+        ]
+        fetched = int(blocks * sum(moved)) + self.bytes_of(kernel.outputs)
         flops = 2 * blocks * tile.rows * tile.cols * depth
         own, cores = schedule.find(Unroll, "sums"), schedule.find(TensorCore)
         split = tile.rows * tile.cols // self.threads
@@ -316,7 +392,7 @@ class _Work:
             held = tile.rows * tile.cols // self.threads
             words = flops / 2 / 256 * 0.5
         else:
-            words = flops / 2 * (1 / rows + 1 / cols)
+            words = flops / 2 * (1 / rows + 1 / cols / (4 if own else 1))  # lanes beside each other share the left one
         slots = _at_once(device, self.threads, self.shared, held)
         unit = Unit.TENSOR if cores else Unit.FP64 if size == 8 else Unit.FP32
         busy = min(1.0, blocks / device.multiprocessors)
@@ -325,6 +401,7 @@ class _Work:
         limits = {
             "memory": self.least / device.bytes_per_second,
             "L2": fetched / device.cache_bytes_per_second,
+            "L1": blocks * depth * (tile.rows + tile.cols) / WARP / (device.multiprocessors * device.clock),
             "arithmetic": flops / device.rate(unit) / busy * uneven,
             "shared memory": words / (WARP * device.multiprocessors * device.clock) / busy * uneven,
             "latency": math.ceil(blocks / slots) * rounds * 2 * _BARRIER / device.clock + device.latency,
@@ -343,6 +420,16 @@ class _Work:
         return Cost(
             self.emitted, self.device, blocks, self.shared, 0, rounds, (1, None), self.least, self.least, limits
         )
+
+
+def bytes_read(loads: Iterable[Load], sizes: Mapping[str, int]) -> int:
+    """Bytes that loads have to bring from memory: of each buffer the places that they name, each once, up to all."""
+    places: Counter[Buffer] = Counter()
+    for buffer, index in {(load.buffer, load.index) for load in loads}:
+        axes = frozenset[Variable]().union(*(formula.variables for formula in index))
+        places[buffer] += math.prod(axis.extent.evaluate(sizes) for axis in axes)
+    whole = {buffer: math.prod(side.evaluate(sizes) for side in buffer.shape) for buffer in places}
+    return sum(min(places[buffer], whole[buffer]) * itemsize(buffer.dtype) for buffer in places)
 
 
 def _loads(stage: Reduce | Store | Scan) -> list[Load]:
