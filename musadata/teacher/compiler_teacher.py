@@ -166,7 +166,7 @@ def _answer(text: str, attempt: Attempt, request: Request) -> Answer:
     program = f"```python\n{attempt.source}```\n"
     answer = Answer(f"{text}\n\n{program}" if text else program, attempt.candidate.schedule)
     if attempt.fault is not None and attempt.why is not None:
-        answer = replace(answer, fault=attempt.fault.name, wrong=attempt.why.wrong, right=attempt.why.right)
+        answer = replace(answer, fault=attempt.fault.name, fault_effect=attempt.why.wrong, fault_mend=attempt.why.right)
     for trace in request.told[:1]:
         sizes = sizes_in(attempt.candidate, trace)
         expected, bound = expected_seconds(attempt.candidate, sizes), bound_seconds(attempt.candidate, trace, sizes)

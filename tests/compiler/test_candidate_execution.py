@@ -272,9 +272,9 @@ def test_narrow_products_have_two_good_tiles(few, size, graph_of, verifier):
 @pytest.mark.parametrize(
     ("name", "size", "plan", "schedule"),
     [
-        ("chain", 65536, 0, "float4 vectorised"),
-        ("chain", 65536, 4, "float4 vectorised, grid-stride loop"),
-        ("slices", 65536, 0, "blocks along rows"),
+        ("chain", 65536, 0, "vectors of 4 elements"),
+        ("chain", 65536, 4, "vectors of 4 elements, grid-stride loop"),
+        ("slices", 65536, 0, "vectors of 4 elements of rows"),
         ("reflect", 256, 1, "blocks along rows"),
         ("embedding", 65536, 0, "one thread per element"),
         ("gather", 65536, 1, "blocks along rows"),

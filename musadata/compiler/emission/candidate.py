@@ -1,5 +1,6 @@
 """A whole candidate from a graph and a plan."""
 
+import math
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,8 @@ from musadata.compiler.emission.emit import emit, emit_alike
 from musadata.compiler.emission.host import HostFunction, Returned, write_host
 from musadata.compiler.emission.launch import EmittedKernel, NumberName, printed
 from musadata.compiler.emission.module import Module, write_module
-from musadata.compiler.emission.schedule_plan import Plan, choose
+from musadata.compiler.emission.schedule_costs import cost_of
+from musadata.compiler.emission.schedule_plan import PLANS, Plan, choose
 from musadata.compiler.emission.shared_kernels import SharedKernels, can_share, share_kernels
 from musadata.compiler.emission.short_names import shorten
 from musadata.compiler.emission.step_functions import STEP
@@ -35,8 +37,9 @@ from musadata.compiler.lowering.layout import flat_position, flatten
 from musadata.compiler.lowering.loop_points import variables_of
 from musadata.compiler.lowering.splitting import split_long_reductions
 from musadata.operators import column
+from musadata.tracing.roofline import H100
 
-MOST_CHARACTERS = 24_000  # of a candidate: longer ones are too long to learn from
+MOST_CHARACTERS = 30_000  # of a candidate: longer ones are too long to learn from
 _MOST_INT = 2**31 - 1
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -118,6 +121,14 @@ def build_candidate(graph: Graph, plan: Plan, sizes: Mapping[str, int] | None = 
         raise Unsupported("graph too large") from error
 
 
+def _weighed(kernel: Kernel, known: Mapping[str, int]) -> EmittedKernel:
+    """The kernel by the schedule, of those that plans give it, that is expected to be the fastest."""
+    found = [emit(kernel, schedule) for schedule in {choose(kernel, plan, known): None for plan in PLANS}]
+    sizes = {STEP.name: 1, **known}
+    costs = [(cost.rank if (cost := cost_of(one, sizes, H100)) else math.inf, one) for one in found]
+    return min(costs, key=lambda pair: pair[0])[1]
+
+
 def _build(graph: Graph, plan: Plan, sizes: Mapping[str, int]) -> Candidate:
     hints = graph.hints()
     largest = max(hints, key=lambda known: product(_all_sizes(graph)).evaluate(known)) if hints else {}
@@ -141,7 +152,8 @@ def _build(graph: Graph, plan: Plan, sizes: Mapping[str, int]) -> Candidate:
             emitted = _with_wide_indices(alone, known)
             shared = share_kernels(emitted, kernels)
         else:
-            emitted = _with_wide_indices([emit(kernel, choose(kernel, plan, known)) for kernel in kernels], known)
+            one_by_one = [_weighed(k, known) if plan.weighed else emit(k, choose(k, plan, known)) for k in kernels]
+            emitted = _with_wide_indices(one_by_one, known)
             shared = share_kernels(emitted)
         name, folded = f"{_title(graph)}_cuda", attempt is not _Attempt.FULL
         host = write_host(name, graph, lowered.inputs, shared, returned, folded=folded)

@@ -7,7 +7,7 @@ from musadata.compiler.emission.attention import emit_attention
 from musadata.compiler.emission.columns import emit_columns
 from musadata.compiler.emission.few_rows import emit_few_rows
 from musadata.compiler.emission.launch import EmittedKernel
-from musadata.compiler.emission.pointwise import emit_elements, emit_rows, emit_turned, emit_vectorised, spread
+from musadata.compiler.emission.pointwise import emit_elements, emit_rows, emit_turned, spread
 from musadata.compiler.emission.register_tiled import emit_register_tiled
 from musadata.compiler.emission.rowwise import emit_block, emit_thread, emit_warp
 from musadata.compiler.emission.scan import emit_block_scan, emit_serial_scan
@@ -16,6 +16,7 @@ from musadata.compiler.emission.shared_kernels import Structure, structure
 from musadata.compiler.emission.tensor_core_attention import emit_tensor_core_attention
 from musadata.compiler.emission.tensor_core_tiled import emit_tensor_core_tiled
 from musadata.compiler.emission.tiled import emit_tiled
+from musadata.compiler.emission.vectorised import emit_vectorised
 from musadata.compiler.ir.schedule import (
     Bind,
     Carry,
@@ -38,7 +39,7 @@ def emit(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     match schedule.steps:
         case [Bind("elements"), *_]:
             return emit_elements(kernel, schedule)
-        case [Vectorise("elements"), *_]:
+        case [Vectorise("elements" | "rows"), *_]:
             return emit_vectorised(kernel, schedule)
         case [Split("elements"), *_]:
             return emit_turned(kernel, schedule)

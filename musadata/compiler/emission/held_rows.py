@@ -1,4 +1,4 @@
-"""Rows of floats in registers: threads move four neighbours at a time, and a row that fits is read from memory once.
+"""Rows in registers, as floats: threads move neighbours at once, and a row that fits is read from memory once.
 
 A row is taken in pieces, as many elements as the threads that share it hold together. A row of one piece stays where it
 is from its first reduction to its last store; a longer one is read again by each stage.
@@ -10,17 +10,18 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from musadata.compiler.emission.block import UNROLL, Block, decode
-from musadata.compiler.emission.cpp import combined_type, number, total, vector_functions
-from musadata.compiler.emission.pointwise import write_store
+from musadata.compiler.emission.cpp import C_TYPES, combined_type, loaded, number, total, vector_functions
+from musadata.compiler.emission.pointwise import stored, write_store
 from musadata.compiler.ir.code import UNARY, Braces, Choice, Expression, Guard, Name, Run, Some, apply, every
 from musadata.compiler.ir.index_formulas import Index, Variable, product
 from musadata.compiler.ir.scalar import Buffer, Choose, Compare, Load, Scalar
 from musadata.compiler.lowering.fusion import Kernel, Reduce, Stage, Store
 from musadata.compiler.lowering.layout import flat_position, flatten
+from musadata.tracing.roofline import itemsize
 
 MOST_HELD = 2  # rows in registers at the same time
 _REDUCED = ("sum", "prod", "max", "min", "fast_max", "argmax", "argmin")
-_COMPONENTS = "xyzw"
+_FLOATS = ("float32", "float16", "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class HeldRow:
         length: the number of elements.
         held: rows that reductions read, and the arrays that hold them.
         thread: the place of a thread among the `threads` that share a row; each holds `count` elements of a piece.
+        group: neighbours that a thread moves at once.
     """
 
     length: Index
@@ -46,9 +48,10 @@ class HeldRow:
     thread: Expression
     threads: int
     count: int
+    group: int
     _loaded: set[Source] = field(default_factory=set)
-    _called: set[str] = field(default_factory=set)
-    _counter = _part = _four = ""
+    _called: set[tuple[str, str]] = field(default_factory=set)
+    _counter = _part = ""
 
     @property
     def piece(self) -> int:
@@ -57,7 +60,9 @@ class HeldRow:
     @property
     def helpers(self) -> list[str]:
         """The device functions that are called."""
-        return vector_functions("float32", *sorted(self._called))
+        return [
+            text for name, dtype in sorted(self._called, key=_after_calls) for text in vector_functions(dtype, name)
+        ]
 
     @property
     def fits(self) -> bool:
@@ -65,16 +70,16 @@ class HeldRow:
         return (self.length.constant or self.piece + 1) <= self.piece
 
     def start(self, block: Block, kernel: Kernel) -> None:
-        """Declare the arrays, and find out whether rows can be moved in fours."""
+        """Declare the arrays, and find out whether neighbours can be moved at once."""
         rows = dict.fromkeys([*self.held, *(s for stage in kernel.stages for s in self._moved(stage))])
-        starts = [apply("reinterpret_cast<size_t>", self._pointer(block, source)) for source in rows]
-        tests = [(start % 16).equals(0) for start in starts]
+        starts = [(apply("reinterpret_cast<size_t>", self._pointer(block, source)), source) for source in rows]
+        tests = [(start % min(16, self.group * itemsize(row.buffer.dtype))).equals(0) for start, row in starts]
         if self.length.constant is None:
-            tests.insert(0, (block.printer.index(self.length, UNARY) % 4).equals(0))
-        block.variable("bool", "aligned", tests[0], note="four elements can be moved at once")
+            tests.insert(0, (block.printer.index(self.length, UNARY) % self.group).equals(0))
+        block.variable("bool", "aligned", tests[0], note=f"{self.group} elements can be moved at once")
         for test in tests[1:]:
             block.assign("aligned", every(Name("aligned"), test))
-        self._counter, self._part, self._four = block.fresh("i"), block.fresh("j"), block.fresh("four")
+        self._counter, self._part = block.fresh("i"), block.fresh("j")
         for source in self.held:
             self.held[source] = block.fresh(f"{source.buffer.name}_row")
             block.array("float", self.held[source], self.count)
@@ -89,10 +94,10 @@ class HeldRow:
             for source in dict.fromkeys(source for source in used if source is not None):
                 if source not in self._loaded or not self.fits:
                     row = (self.held[source], self._pointer(block, source), self.thread, start or 0, length, "aligned")
-                    load = Run(apply(f"load_row<{self.threads}>", *row))
+                    load = Run(apply(f"load_row<{self.threads}, {self.group}>", *row))
                     is_again = source in self._loaded and self.length.constant is None
                     block.add(Guard(length > self.piece, (load,), short=True) if is_again else load)
-                    self._called.add("load_row")
+                    self._called |= {("load_vector", "float32"), ("load_row", source.buffer.dtype)}
                 self._loaded.add(source)
             yield start
 
@@ -103,8 +108,8 @@ class HeldRow:
         flat = stage.axes[0].name if len(stage.axes) == 1 else block.fresh("inner")
         with ExitStack() as scopes:
             scopes.enter_context(block.unrolled(counter, self.count))
-            four = (Name(counter) / 4 * self.threads + self.thread) * 4
-            block.declare(flat, (four if start is None else start + four) + Name(counter) % 4)
+            first = (Name(counter) / self.group * self.threads + self.thread) * self.group
+            block.declare(flat, (first if start is None else start + first) + Name(counter) % self.group)
             if length is None or length % self.piece:
                 scopes.enter_context(block.when(Name(flat) < block.index(self.length)))
             for stage in stages:
@@ -153,53 +158,53 @@ class HeldRow:
                 block.assign(count, new_count, "+=")
 
     def write_stores(self, block: Block, store: Store) -> None:
-        """All elements of a stage that stores: four at a time, where the row is stored as it is read."""
-        target = source_of(Load("float32", store.buffer, store.index), store)
+        """All elements of a stage that stores: neighbours at once, where the row is stored as it is read."""
+        target = source_of(_stored(store), store)
         with self.pieces(block, store) as start:
             if target is None:
                 with self.elements(block, [store], start):
                     write_store(block, store)
                 return
-            counter, part, four = Name(self._counter), Name(self._part), Name(self._four)
-            with block.loop(counter.name, 0, self.count, 4, unroll=UNROLL):
+            counter, part, own = Name(self._counter), Name(self._part), block.fresh(f"{store.buffer.name}_part")
+            with block.loop(counter.name, 0, self.count, self.group, unroll=UNROLL):
                 step = counter * self.threads
-                block.declare("first", (step if start is None else start + step) + self.thread * 4)
-                fours = {source: self._fetch(block, source) for source in self._read(store)}
-                length = block.index(self.length)
-                block.array("float", four.name, 4, value=Braces())
+                block.declare("first", (step if start is None else start + step) + self.thread * self.group)
+                length, dtype = block.index(self.length), store.buffer.dtype
+                block.declare("left", length - "first")
+                parts = {source: self._fetch(block, source) for source in self._read(store)}
+                block.array(C_TYPES[dtype], own, self.group, prefix="__align__(16) ")
                 flat = store.axes[0].name if len(store.axes) == 1 else block.fresh("inner")
-                with block.unrolled(part.name, 4):
+                with block.unrolled(part.name, self.group):
                     if self._computes(store):
                         block.declare(flat, Name("first") + part)
                     with block.when(Name(flat) < length) if self._computes(store) else nullcontext():
-                        self._name(block, store, counter + part, {s: Name(fours[s])[part] for s in fours})
+                        self._name(block, store, counter + part, {s: Name(parts[s])[part] for s in parts})
                         self._decode(block, [store], flat)
-                        block.assign(four[part], block.value(store.value))
-                block.run("store_four", self._pointer(block, target) + "first", four, length - "first", "aligned")
-                self._called.add("store_four")
+                        block.assign(Name(own)[part], stored(block.value(store.value), dtype))
+                start_of = self._pointer(block, target) + "first"
+                block.run(f"store_vector<{self.group}>", start_of, own, "left", "aligned")
+                self._called.add(("store_vector", "float32"))
 
     def holds(self, stage: Stage) -> bool:
         """Whether a stage goes along the whole row."""
         return product(axis.extent for axis in stage.axes) == self.length
 
     def _moved(self, stage: Stage) -> list[Source]:
-        """Rows that a stage that stores moves in fours beside those that are held."""
+        """Rows that a stage that stores moves in vectors beside those that are held."""
         if not isinstance(stage, Store) or not stage.axes or not self.holds(stage):
             return []
-        target = source_of(Load("float32", stage.buffer, stage.index), stage)
+        target = source_of(_stored(stage), stage)
         return [] if target is None else [target, *self._read(stage)]
 
     def _read(self, store: Store) -> list[Source]:
-        found = dict.fromkeys(source_of(load, store) for load in _always_loaded(store.value))
+        found = dict.fromkeys(source_of(load, store) for load in always_loaded(store.value))
         return [source for source in found if source is not None and source not in self.held]
 
     def _fetch(self, block: Block, source: Source) -> str:
-        name, four = block.fresh(f"{source.buffer.name}_parts"), block.fresh(f"{source.buffer.name}_four")
-        left = block.index(self.length) - "first"
-        block.declare(four, apply("load_four", self._pointer(block, source) + "first", left, "aligned"), "float4")
-        parts = Braces(tuple(Name(four).member(one) for one in _COMPONENTS))
-        block.array("float", name, 4, prefix="const ", value=parts)
-        self._called.add("load_four")
+        name = block.fresh(f"{source.buffer.name}_part")
+        block.array(C_TYPES[source.buffer.dtype], name, self.group, prefix="__align__(16) ", value=Braces())
+        block.run(f"load_vector<{self.group}>", name, self._pointer(block, source) + "first", "left", "aligned")
+        self._called.add(("load_vector", "float32"))
         return name
 
     def _name(
@@ -210,10 +215,10 @@ class HeldRow:
             if source in self.held:
                 block.name(load, Name(self.held[source])[element])
             elif others and source is not None and source in others:
-                block.name(load, others[source])
+                block.name(load, loaded(others[source], load.buffer.dtype))
 
     def _computes(self, store: Store) -> bool:
-        """Whether an element of a store needs more than what is moved in fours and known for the whole row."""
+        """Whether an element of a store needs more than what is moved in vectors and known for the whole row."""
         loose = [load for load in store.value.loads if source_of(load, store) is None]
         formulas = [f for node in store.value.walk() if not isinstance(node, Load) for f in node.formulas]
         formulas += [formula for load in loose for formula in load.formulas]
@@ -232,7 +237,7 @@ class HeldRow:
         return total([("+", Name(source.buffer.name)), *block.printer.terms(source.base)])
 
 
-def _always_loaded(value: Scalar) -> Iterator[Load]:
+def always_loaded(value: Scalar) -> Iterator[Load]:
     """The loads whose places are inside of their buffers wherever the value is computed."""
     stack, seen = [value], set[Scalar]()
     while stack:
@@ -246,13 +251,18 @@ def _always_loaded(value: Scalar) -> Iterator[Load]:
         stack.extend([node.condition] if isinstance(node, Choose) and is_guard else node.children)
 
 
+def _after_calls(function: tuple[str, str]) -> tuple[bool, tuple[str, str]]:
+    """What a function calls stands before it."""
+    return function[0] == "load_row", function
+
+
 def _stored(store: Store) -> Load:
-    return Load("float32", store.buffer, store.index)
+    return Load(store.value.dtype, store.buffer, store.index)
 
 
 def source_of(load: Load, stage: Stage) -> Source | None:
-    """The row of floats that a load goes along as its stage goes along the row."""
-    if load.buffer.dtype != "float32" or load.buffer.role == "constant" or load.children or not stage.axes:
+    """The row that a load goes along as its stage goes along the row."""
+    if load.buffer.dtype not in _FLOATS or load.buffer.role == "constant" or load.children or not stage.axes:
         return None
     along = flat_position(stage.axes)
     base = flatten(load.index, load.buffer.shape) - along
@@ -260,7 +270,7 @@ def source_of(load: Load, stage: Stage) -> Source | None:
 
 
 def held_row(kernel: Kernel, thread: Expression, threads: int, count: int) -> HeldRow | None:
-    """How threads hold the rows of a kernel, if it reduces rows of floats that are contiguous and all of one length."""
+    """How threads hold the rows of a kernel, if it reduces rows that are contiguous and all of one length."""
     stages: Sequence[Reduce | Store] = [s for s in kernel.stages if s.axes and isinstance(s, (Reduce, Store))]
     reduced = [stage for stage in stages if isinstance(stage, Reduce)]
     length = product(axis.extent for axis in reduced[0].axes) if reduced else None
@@ -272,8 +282,10 @@ def held_row(kernel: Kernel, thread: Expression, threads: int, count: int) -> He
         return None
     if any(stage.kind.startswith("arg") and len(stage.axes) > 1 for stage in reduced):
         return None
-    found = [source_of(load, stage) for stage in reduced for load in _always_loaded(stage.value)]
+    found = [source_of(load, stage) for stage in reduced for load in always_loaded(stage.value)]
     held = dict.fromkeys(source for source in found if source is not None)
     if not held or len(held) > MOST_HELD:
         return None
-    return HeldRow(length, dict.fromkeys(held, ""), thread, threads, count)
+    halves = any(itemsize(source.buffer.dtype) == 2 for source in held)
+    group = 8 if halves and (length.constant or 8) % 8 == 0 else 4
+    return HeldRow(length, dict.fromkeys(held, ""), thread, threads, count, group)

@@ -8,13 +8,11 @@ from musadata.compiler.emission.block import Block, decode
 from musadata.compiler.emission.cpp import C_TYPES, VECTORS
 from musadata.compiler.emission.launch import (
     EmittedKernel,
-    NumberName,
     bounded_blocks,
     constant,
     count_of,
     finish,
     linear_setup,
-    mentioned,
     sides,
 )
 from musadata.compiler.ir.code import (
@@ -26,14 +24,10 @@ from musadata.compiler.ir.code import (
     THREAD_X,
     THREAD_Y,
     Expression,
-    Function,
-    Jump,
     Name,
-    Parameter,
     Unary,
     apply,
     bracketed,
-    code,
     covering,
     every,
 )
@@ -301,92 +295,3 @@ def _each_place(block: Block, inner: Variable, outer: Variable) -> Iterator[None
         inside = [Name(axis.name) < block.index(axis.extent) for axis in (inner, outer)]
         with block.when(every(*inside)):
             yield
-
-
-def can_vectorise(kernel: Kernel) -> bool:
-    """Everything is float32 and read either at the element's own place or at one fixed place."""
-    if len(kernel.stores) != 1 or kernel.reductions:
-        return False
-    (store,) = kernel.stores
-    is_flat = _new_block(kernel).printer.is_flat
-    if store.buffer.dtype != "float32" or not is_flat(store.buffer, store.index):
-        return False
-    flat = [load for load in store.value.loads if is_flat(load.buffer, load.index)]
-    others = [load for load in store.value.loads if load not in flat]
-    computed = [f for node in store.value.walk() if not isinstance(node, Load) for f in node.formulas]
-    return (
-        bool(flat)
-        and all(load.buffer.dtype == "float32" for load in flat)
-        and not any(f.variables for f in [*computed, *(f for load in others for f in load.index)])
-        and len({load.buffer for load in others}) == len(others)
-    )
-
-
-def emit_vectorised(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
-    """Four elements per thread, moved as one float4, or as many fours as a grid that strides comes to; the tail element
-    by element."""
-    block = _new_block(kernel, schedule)
-    store = kernel.stores[0]
-    reads = [load for load in store.value.loads if block.printer.is_flat(load.buffer, load.index)]
-    fixed = [load for load in store.value.loads if load not in reads]
-    function, numbers = _element_function(kernel, schedule, (*reads, *fixed), block.functions)
-    for load in fixed:
-        block.declare(f"{load.buffer.name}_value", block.printer.load(load), C_TYPES[load.dtype])
-    fixed_names = [f"{load.buffer.name}_value" for load in fixed]
-    names = list(dict.fromkeys(load.buffer.name for load in reads))
-    passed = dict.fromkeys(load.buffer.name for load in reads if load.buffer.role != "temporary")
-    aligned = [_is_aligned(Name(name)) for name in passed]  # a slice may start anywhere
-
-    def element(values: Sequence[Expression]) -> Expression:
-        return apply(function.name.name, *values, *fixed_names, *numbers)
-
-    def write_four(aligned: Sequence[Expression]) -> None:
-        first = Name("first")
-        with block.when(every(*aligned, first + 3 < "total")):
-            for name in names:
-                four = Unary("*", apply("reinterpret_cast<const float4*>", Name(name) + first))
-                block.declare(f"{name}4", four, "float4")
-            block.variable("float4", "result")
-            for part in "xyzw":
-                block.assign(Name("result").member(part), element([Name(f"{name}4").member(part) for name in names]))
-            block.assign(Unary("*", apply("reinterpret_cast<float4*>", Name(store.buffer.name) + first)), "result")
-        with block.otherwise(), block.go("i", first, every(Name("i") < "total", Name("i") < first + 4)):
-            block.assign(Name(store.buffer.name)["i"], element([Name(name)["i"] for name in names]))
-
-    first, threads = (BLOCK_X * BLOCK_DIM_X + THREAD_X) * 4, schedule.get(Bind).amount
-    if schedule.strides:
-        if aligned:
-            block.declare("aligned", every(*aligned), "bool")
-        block.declare("step", GRID_DIM_X * BLOCK_DIM_X * 4)
-        with block.loop("first", first, "total", "step"):
-            write_four([Name("aligned")] if aligned else [])
-    else:
-        block.declare("first", first)
-        write_four(aligned)
-    four = code(4) * "threads"
-    blocks = (Name("total") + four - 1) / four
-    setup = linear_setup(block, kernel.axes, threads, blocks, stride=schedule.strides)
-    return finish(kernel, schedule, block, setup, threads=(threads,), counts=("total",), helpers=[function])
-
-
-def _element_function(
-    kernel: Kernel, schedule: Schedule, loads: Sequence[Load], functions: dict[tuple[str, str], None]
-) -> tuple[Function, list[NumberName]]:
-    """A device function from the loaded values of one element to its result, and the numbers that it takes as well."""
-    store = kernel.stores[0]
-    name = f"{kernel.name.removesuffix('_kernel')}_element"
-    block = Block([*kernel.size_names, name], alike_in=kernel.size_names if schedule.alike else None)
-    parameters: dict[str, str] = {}
-    for load in loads:
-        parameter = parameters.setdefault(load.buffer.name, block.fresh(load.buffer.name))
-        block.name(load, parameter)
-    block.add(Jump("return", block.value(store.value)))
-    functions.update(block.functions)
-    numbers = [name for name in mentioned(kernel.size_names, tuple(block.body)) if isinstance(name, NumberName)]
-    listed = tuple(Parameter("float", Name(parameter)) for parameter in (*parameters.values(), *numbers))
-    function = Function("__device__ __forceinline__ float ", Name(name), listed, tuple(block.body))
-    return function, numbers
-
-
-def _is_aligned(pointer: Expression) -> Expression:
-    return (apply("reinterpret_cast<size_t>", pointer) % 16).equals(0)

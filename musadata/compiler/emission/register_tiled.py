@@ -27,7 +27,6 @@ from musadata.compiler.emission.tile_operands import (
 )
 from musadata.compiler.emission.tiled import (
     BUSY_BLOCKS,
-    TILE,
     longest_first,
     parts_of,
     write_depth,
@@ -53,6 +52,13 @@ class RegisterTile(BlockTile):
     def threads(self) -> int:
         return self.rows // self.thread_rows * (self.cols // self.thread_cols)
 
+    @property
+    def lanes(self) -> tuple[int, int]:
+        """How the lanes of a warp lie: 4 x 8, and otherwise where a side has fewer rectangles."""
+        down = self.rows // self.thread_rows
+        across = self.cols // self.thread_cols
+        return (down, 32 // down) if down < 4 else (32 // min(8, across), min(8, across))
+
     def steps(self, sizes: tuple[int, int, int]) -> tuple[Step, ...]:
         own = self.thread_rows, self.thread_cols
         tile = Tile(self.rows, self.cols, self.depth, sizes[1] > sizes[2])
@@ -69,11 +75,14 @@ WIDE_SHAPES = (
     RegisterTile(64, 64, 16, 4, 4),
 )
 # Tiles that hold all of few rows or columns, so that the operand with the many others is read once.
-_NARROW_ROWS = (RegisterTile(32, 128, 16, 4, 8), WIDE_SHAPES[1], RegisterTile(96, 64, 24, 8, 4), WIDE_SHAPES[2])
-_NARROW_COLS = (RegisterTile(128, 32, 16, 8, 4), WIDE_SHAPES[2], RegisterTile(64, 96, 24, 8, 4), WIDE_SHAPES[1])
+_FEW_ROWS = (RegisterTile(8, 128, 32, 4, 4), RegisterTile(16, 128, 32, 4, 4))
+_FEW_COLS = (RegisterTile(128, 8, 32, 4, 4), RegisterTile(128, 16, 32, 4, 4))
+_SOME_ROWS, _SOME_COLS = RegisterTile(96, 64, 24, 8, 4), RegisterTile(64, 96, 24, 8, 4)
+_NARROW_ROWS = (*_FEW_ROWS, RegisterTile(32, 128, 16, 4, 8), WIDE_SHAPES[1], _SOME_ROWS, WIDE_SHAPES[2])
+_NARROW_COLS = (*_FEW_COLS, RegisterTile(128, 32, 16, 8, 4), WIDE_SHAPES[2], _SOME_COLS, WIDE_SHAPES[1])
 # Others for the same, with other shares of the tile.
-_NARROW_ROWS_WIDE = (RegisterTile(32, 64, 16, 4, 4), MEDIUM, WIDE_SHAPES[2], WIDE_SHAPES[0])
-_NARROW_COLS_WIDE = (RegisterTile(64, 32, 16, 4, 4), MEDIUM, WIDE_SHAPES[1], WIDE_SHAPES[0])
+_NARROW_ROWS_WIDE = (*_FEW_ROWS, RegisterTile(32, 64, 16, 4, 4), MEDIUM, WIDE_SHAPES[2], WIDE_SHAPES[0])
+_NARROW_COLS_WIDE = (*_FEW_COLS, RegisterTile(64, 32, 16, 4, 4), MEDIUM, WIDE_SHAPES[1], WIDE_SHAPES[0])
 # Those of the large ones where some operand is moved element by element.
 _ELEMENTWISE = {LARGE: replace(LARGE, depth=8), WIDE_SHAPES[0]: replace(WIDE_SHAPES[0], depth=8)}
 _FEW_BLOCKS = 264  # two for each multiprocessor of a large GPU: with fewer, blocks of more threads keep it busy
@@ -86,7 +95,7 @@ def narrow_tile(batch: int, rows: int, cols: int, *, wide: bool = False) -> Regi
     others = _NARROW_ROWS_WIDE if rows < cols else _NARROW_COLS_WIDE
     fitting = ((one, other) for one, other in zip(shapes, others, strict=True) if few <= _narrow_side(one, rows, cols))
     tile, other = next(fitting, (None, None))
-    if tile is None or few <= TILE or count_blocks(tile, batch, rows, cols) < BUSY_BLOCKS:
+    if tile is None or count_blocks(tile, batch, rows, cols) < BUSY_BLOCKS:
         return None
     return other if wide else tile
 
@@ -149,10 +158,11 @@ def _write_positions(
         block.shared("float", f"{operand.side}_tile", 2, tile.depth, operand.extent(tile) + _PADDING, aligned=True)
     block.declare("first_row", row_block * tile.rows)
     block.declare("first_col", col_block * tile.cols)
-    across, warp = tile.cols // tile.thread_cols // 8, THREAD_X / 32
-    block.add(Comment("A warp computes 4 x 8 rectangles, so that its reads from shared memory are few."))
-    block.declare("thread_row", (THREAD_X / (32 * across) * 4 + THREAD_X % 32 / 8) * 4)
-    block.declare("thread_col", (warp % across * 8 + THREAD_X % 8 if across > 1 else THREAD_X % 8) * 4)
+    (down, beside), warp = tile.lanes, THREAD_X / 32
+    across = tile.cols // tile.thread_cols // beside
+    block.add(Comment(f"A warp computes {down} x {beside} rectangles, so that its reads from shared memory are few."))
+    block.declare("thread_row", (THREAD_X / (32 * across) * down + THREAD_X % 32 / beside) * 4)
+    block.declare("thread_col", (warp % across * beside + THREAD_X % beside if across > 1 else THREAD_X % beside) * 4)
 
 
 def _put_away(block: Block, tile: RegisterTile, operand: Operand) -> None:

@@ -18,6 +18,7 @@ from musadata.compiler.emission import (
     tensor_core_attention,
     tensor_core_tiled,
     tiled,
+    vectorised,
 )
 from musadata.compiler.emission.held_rows import held_row
 from musadata.compiler.emission.rowwise import WARP
@@ -54,6 +55,7 @@ class Plan:
         fast: products that fill a GPU with tiles of registers have them whatever `tile` says, since others would take
             several times as long. Without it a candidate is shorter.
         fused: operators share kernels. Without it each has one of its own, and results pass through memory.
+        weighed: each kernel has the schedule, of those that all plans give it, that is expected to be the fastest.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Plan:
     held: bool = True
     fast: bool = True
     fused: bool = True
+    weighed: bool = False
 
     @property
     def in_registers(self) -> bool:
@@ -82,6 +85,7 @@ PLANS = (
     Plan("warp shuffles", "stride", "warp", "shared"),
     Plan("vectorised", "vector", "shuffle", "wide"),
     Plan("grid-stride loops", "stride", "stride", ""),
+    Plan("the fastest of these for each kernel", "vector", "shuffle", "registers", weighed=True),
 )
 
 
@@ -144,6 +148,12 @@ class Case:
         is_held = self.plan.held and not self.columns
         row = held_row(self.kernel, Name("lane"), WARP, 4) if is_held else None
         return 0 if row is None else len(row.held)
+
+    @cached_property
+    def group(self) -> int:
+        """Neighbours that a thread moves at once in rows that it holds."""
+        row = held_row(self.kernel, Name("lane"), WARP, 4)
+        return 4 if row is None else row.group
 
     @cached_property
     def long(self) -> bool:
@@ -231,11 +241,18 @@ def _by_elements(case: Case) -> Sequence[Step]:
     return (bind, Stride("elements")) if case.strides else (bind,)
 
 
-def _in_fours(case: Case) -> Sequence[Step] | None:
-    if not pointwise.can_vectorise(case.kernel):
+def _in_vectors(case: Case) -> Sequence[Step] | None:
+    flat, rows = (vectorised.rows_of(case.kernel, axis) for axis in ("elements", "rows"))
+    is_flat = flat is not None and not flat.far
+    along_rows = rows is not None and rows.loads and not rows.far and case.extent(rows.axes) % rows.width == 0
+    found, axis = (rows, "rows") if along_rows and not is_flat else (flat, "elements")
+    if found is None or not (is_flat or along_rows or case.plan.weighed):
         return None
-    fours = (Vectorise("elements", 4), Bind("elements", "thread", pointwise.threads_for(-(-case.total // 4))))
-    return (*fours, Stride("elements")) if case.plan.elements == "stride" else fours
+    steps = (
+        Vectorise(axis, found.width),
+        Bind("elements", "thread", pointwise.threads_for(-(-case.total // found.width))),
+    )
+    return (*steps, Stride("elements")) if case.plan.elements == "stride" else steps
 
 
 def _turned(case: Case) -> Sequence[Step] | None:
@@ -254,14 +271,14 @@ def _by_rows(case: Case) -> Sequence[Step] | None:
 
 _ELEMENTS = (
     Row(
-        "fours are moved where the plan says so, and where there are elements enough to fill a GPU",
-        lambda case: case.plan.elements == "vector" or (case.plan.fast and case.total >= BUSY and not case.plan.alike),
-        _in_fours,
-    ),
-    Row(
         "what is read along another axis than it is written passes through squares of shared memory",
         lambda case: not case.plan.alike and case.total >= BUSY,
         _turned,
+    ),
+    Row(
+        "neighbours are moved at once where the plan says so, and where there are elements enough to fill a GPU",
+        lambda case: case.plan.elements == "vector" or (case.plan.fast and case.total >= BUSY and not case.plan.alike),
+        _in_vectors,
     ),
     Row(
         "rows keep blocks busy, and the plan is for them or a thread for each element would divide to find its place",
@@ -305,7 +322,7 @@ def _held(case: Case) -> Sequence[Step]:
     team = {"thread": "shared", "stride": "shuffle"}.get(case.team, case.team)
     most, inner = MOST_HELD // case.held, case.inner
     if inner <= most * WARP // (1 if team == "warp" else 2):
-        return _by_warps(case.total, held=min(most, max(4, 1 << (-(-inner // WARP) - 1).bit_length())))
+        return _by_warps(case.total, held=min(most, max(case.group, 1 << (-(-inner // WARP) - 1).bit_length())))
     fitting = next((t for t in (128, 256, 512, 1024) if inner <= t * most // 2), 1024)
     count = most if fitting * most // 2 < inner <= fitting * most else most // 2
     if inner > fitting * count and case.total >= TWO_BLOCKS:
@@ -439,7 +456,7 @@ def _few_lines(case: Case, side: int, work: int) -> Sequence[Step] | None:
 
 
 def _on_tensor_cores(case: Case, side: int, work: int) -> Sequence[Step] | None:
-    if case.plan.alike or not tensor_core_tiled.half_type(case.kernel) or side < tensor_core_tiled.SMALLEST.rows:
+    if case.plan.alike or not tensor_core_tiled.half_type(case.kernel) or side < tensor_core_tiled.FEWEST:
         return None
     is_wide = case.plan.tile in ("wide", "shared")
     shapes = tensor_core_tiled.WIDE_SHAPES if is_wide else tensor_core_tiled.SHAPES

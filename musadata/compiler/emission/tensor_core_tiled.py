@@ -71,14 +71,24 @@ class FragmentTile(BlockTile):
 
 
 # Slices of 64: on an H200, a product of 4096 in float16 reached 0.51 of cuBLAS with them, 0.44 with slices of 32.
-SHAPES = (FragmentTile(128, 128, 64, 64, 64), FragmentTile(64, 64, 64, 32, 32))
+SHAPES = (
+    FragmentTile(128, 128, 64, 64, 64),
+    FragmentTile(64, 64, 64, 32, 32),
+    FragmentTile(32, 128, 64, 32, 32),
+    FragmentTile(128, 32, 64, 32, 32),
+)
 WIDE_SHAPES = (FragmentTile(128, 256, 64, 64, 64, ahead=True), *SHAPES)  # loads less; there is room for one block
-SMALLEST = SHAPES[-1]
+FEWEST = 16  # lines of the lesser side: with fewer, most of a narrow tile would be idle
 
 
 def half_type(kernel: Kernel) -> str:
     """The half type that both operands have, and all results that are not float; "" if there is none."""
-    return half_type_of(kernel.reductions[0].operands, kernel)
+    stage = kernel.reductions[0]
+    assert stage.contraction is not None
+    rounded = {stage.contraction.dtype} | {buffer.dtype for buffer in kernel.outputs} - {"float32"}
+    if len(rounded) == 1 and rounded <= {"float16", "bfloat16"}:
+        return stage.contraction.dtype
+    return half_type_of(stage.operands, kernel)
 
 
 def half_type_of(operands: Sequence[Scalar], kernel: Kernel) -> str:

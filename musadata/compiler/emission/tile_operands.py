@@ -121,7 +121,7 @@ class Operand:
         many = VECTORS[self.dtype]["count"]
         rest = flatten(self.value.index, self.value.buffer.shape) - flat_position(self.moving)
         is_ragged = (product(v.extent for v in self.moving).constant or 0) % many != 0
-        return None if is_ragged or rest.variables & frozenset(self.moving) or _strides(rest, many) is None else rest
+        return None if is_ragged or rest.variables & frozenset(self.moving) or strides(rest, many) is None else rest
 
     @property
     def group(self) -> int:
@@ -169,7 +169,7 @@ class Operand:
         return (k, line + step) if self.along_depth else (k + step, line)
 
 
-def _strides(offset: Index, many: int) -> list[Index] | None:
+def strides(offset: Index, many: int) -> list[Index] | None:
     """What must be a multiple of `many` for an offset to be one; None if it never is."""
     found: list[Index] = []
     for monomial, coefficient in offset.terms:
@@ -240,8 +240,7 @@ def alignments(block: Block, operands: Sequence[Operand], *, host: bool = False)
     moved = [operand for operand in operands if operand.base is not None]
     for operand in moved:
         assert operand.base is not None
-        strides = [*(_strides(operand.base, operand.group) or []), *_lengths(operand)]
-        for stride in strides:
+        for stride in [*(strides(operand.base, operand.group) or []), *_lengths(operand)]:
             length = block.index(stride)
             tests[((length if stride.atom else Group(length)) % operand.group).equals(0)] = None
     for operand in moved:
@@ -264,7 +263,7 @@ def _lengths(operand: Operand) -> list[Index]:
     atom = length.atom
     if not isinstance(atom, Operation) or atom.kind != "min":
         return [length] if length.constant is None else []
-    return [one for side in (atom.left, atom.right) for one in _strides(side, operand.group) or []]
+    return [one for side in (atom.left, atom.right) for one in strides(side, operand.group) or []]
 
 
 def write_slices(

@@ -48,8 +48,8 @@ _CONDITIONS: dict[str, Condition] = {
     "has rows longer than a block": lambda site: max(site.inner) > site.threads,
     "has a tail of less than four": lambda site: site.ragged(4),
     "shuffles more than half a warp": lambda site: (
-        # A lane has four neighbours where rows are loaded so.
-        max(site.inner) > (64 if site.calls("load_row") else 16) and site.calls("warp_", "block_")
+        # A lane has up to eight neighbours where rows are loaded so.
+        max(site.inner) > (128 if site.calls("load_row") else 16) and site.calls("warp_", "block_")
     ),
     "shares a loop of more than half a block": lambda site: (
         max(site.inner) > site.threads // 2 and site.calls("block_")

@@ -275,22 +275,22 @@ def _conjuncts(condition: Expression) -> Iterator[Expression]:
 
 
 @derives("missing_vector_tail")
-def _past_the_last_four(edit: Edit) -> Figures:
+def _past_the_last_vector(edit: Edit) -> Figures:
     _, new = edit.nodes
-    for sizes in edit.sizes:
+    width = value_of(new.right, {}) if isinstance(new, Binary) else None
+    for sizes in edit.sizes if width else ():
         for visit in edit.walked(1, new, sizes, last=True):
-            first, total = visit.known.get("first"), visit.known.get("total")
-            if first is None or total is None or not first < total < first + 4:
+            first, left = visit.known.get("first"), visit.known.get("left")
+            if first is None or left is None or width is None or not 0 < left < width:
                 continue
             return {
                 "at": edit.at(sizes),
                 "who": visit.told,
-                "total": total,
-                "fours": total // 4,
-                "rest": total % 4,
+                "left": left,
+                "width": width,
                 "first": first,
-                "third": first + 3,
-                "last": total - 1,
+                "third": first + width - 1,
+                "last": first + left - 1,
             }
     return None
 

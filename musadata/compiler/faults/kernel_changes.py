@@ -20,6 +20,7 @@ from musadata.compiler.ir.code import (
     Statement,
     Unary,
     code,
+    covering,
     has_brackets,
     of_kind,
 )
@@ -62,8 +63,9 @@ def without_lower_bound(node: Any) -> Expression | None:
 
 def past_the_tail(node: Any) -> Expression | None:
     match node:
-        case Binary(Binary(Name("first") as first, "+", Number("3")), "<", Name("total") as total):
-            return first < total
+        case Apply(name, (start, part, left, aligned)) if name.startswith("store_vector"):
+            width = int(name.removeprefix("store_vector<").removesuffix(">"))
+            return Apply(name, (start, part, covering(left, width) * width, aligned))
     return None
 
 

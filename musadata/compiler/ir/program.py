@@ -103,7 +103,8 @@ class Contraction:
     Of the result's dimensions, both operands see those in `batch`, only the left one sees those in `rows`, and only the
     right one the others. `left` and `right` give an operand's element for (axes, inner). Tiles are for results without
     `splits`: where those are carried out, `shared` are the axes that they leave to both operands, and `extents` those
-    of the result, which they may overstep.
+    of the result, which they may overstep. `dtype` is the type that both operands have in the graph, "" if they differ:
+    what is computed for them is rounded to it there.
     """
 
     batch: tuple[int, ...]
@@ -113,6 +114,7 @@ class Contraction:
     splits: tuple[Split, ...] = ()
     shared: tuple[Variable, ...] = ()
     extents: Indices = ()
+    dtype: str = ""
 
     def parts(self, index: Indices) -> tuple[Indices, Indices, Indices]:
         """An index into the result as (batch, rows, columns)."""

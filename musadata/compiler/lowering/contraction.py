@@ -49,12 +49,16 @@ def _sum_of_products(
 
     return c.program.reduce(
         name,
-        TensorType(shape, c.dtype),
+        TensorType(shape, c.type.dtype),
         names,
         Reduction("sum", fixed(operands[0].shape[-1:]), ("k",)),
         lambda axes, loops: left_at(axes, loops) * right_at(axes, loops),
-        Contraction(*_dimensions(*contraction), left_at, right_at) if contraction else None,
+        Contraction(*_dimensions(*contraction), left_at, right_at, dtype=_common(*operands)) if contraction else None,
     )
+
+
+def _common(left: Value, right: Value) -> str:
+    return left.dtype if left.dtype == right.dtype else ""
 
 
 def _dimensions(batch: int, rows: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -165,16 +169,17 @@ class _Convolution:
 
     def reduce(self, name: str) -> Value:
         batch = (0,) if self._is_pointwise else ()
+        dtype = _common(self.weight, self.source)
         names = TAP_AXES if any(self._step(d) not in (ONE, None) for d in range(self.rank)) else KERNEL_AXES
         return self.c.program.reduce(
             name,
-            TensorType(self.c.type.shape, self.c.dtype),
+            TensorType(self.c.type.shape, self.c.type.dtype),
             ("n", "oc", *SPATIAL_AXES[self.rank]),
             Reduction("sum", self._extents, ("ic", *names[self.rank])),
             self._guarded_product,
             None
             if self._is_depthwise
-            else Contraction(batch, (1,), self._weight_at, self._source_at, tuple(self._splits())),
+            else Contraction(batch, (1,), self._weight_at, self._source_at, tuple(self._splits()), dtype=dtype),
         )
 
     @property

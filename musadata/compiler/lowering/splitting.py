@@ -128,7 +128,7 @@ def _split_product(loop: Loop, share: int) -> tuple[Loop, Loop]:
         (*PARTS_AXIS, *loop.names),
         lambda axes, inner: left(axes, inner) * right(axes, inner),
         Reduction("sum", extents, loop.reduction.names),
-        Contraction(batch, rows, left, right),
+        Contraction(batch, rows, left, right, dtype=contraction.dtype),
     )
     joined = Reduction("sum", fixed((parts,)), PARTS_AXIS)
     return first, replace(
@@ -158,7 +158,7 @@ def _is_long(loop: Loop, sizes: Mapping[str, int], least: Mapping[Indices, int])
 def _identity(loop: Loop) -> float | None:
     """What does not change a reduction; None if it has no such number."""
     assert loop.reduction is not None
-    known = _IDENTITIES | (_FLOAT_IDENTITIES if loop.buffer.dtype.startswith("float") else {})
+    known = _IDENTITIES | (_FLOAT_IDENTITIES if compute_type(loop.buffer.dtype).startswith("float") else {})
     return known.get(loop.reduction.kind)
 
 
@@ -188,11 +188,11 @@ def _in_parts(
     loop: Loop, parts: Index, part: Callable[[Indices, Indices], Scalar], reduction: Reduction
 ) -> tuple[Loop, Loop]:
     """The loop that reduces so many parts, and the one that joins them."""
-    buffer = loop.buffer
-    partial = Buffer(f"{buffer.name}_partial", (*buffer.shape, parts), buffer.dtype, "temporary", node=buffer.node)
+    buffer, kind = loop.buffer, compute_type(loop.buffer.dtype)
+    partial = Buffer(f"{buffer.name}_partial", (*buffer.shape, parts), kind, "temporary", node=buffer.node)
 
     def joined(axes: Indices, inner: Indices) -> Scalar:
-        return Load(buffer.dtype, partial, (*axes, *inner))
+        return Load(kind, partial, (*axes, *inner))
 
     first = Loop(partial, (*loop.names, "part"), part, reduction)
     return first, replace(loop, body=joined, reduction=Reduction(reduction.kind, fixed((parts,)), PARTS_AXIS))

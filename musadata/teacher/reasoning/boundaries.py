@@ -41,7 +41,7 @@ def _rests(facts: KernelFacts) -> Iterator[list[str]]:
     way, stages = facts.way, facts.kernel.reductions
     steps = [[prod(facts.extents(stage.axes, sizes)) for stage in stages] for sizes in (facts.sizes, facts.other)]
     if way.team > 1 and steps[0] and facts.pieces is None and not way.schedule.tile:
-        shares = [max(-(-number // 4) if way.held else number for number in some) for some in steps]
+        shares = [max(-(-number // way.vector) for number in some) for some in steps]
         if min(shares) < way.team:
             yield ["threads of a point without a step", *(_less(way.team, share) for share in shares)]
 
@@ -68,7 +68,7 @@ def _dealt(facts: KernelFacts) -> list[tuple[str, Sequence[Variable], int]]:
     if way.schedule.find(Bind, "rows") and way.schedule.find(Bind, "columns"):
         return [("columns", kernel.axes[-1:], way.threads[0])]
     each = way.threads[0] if way.schedule.by_columns else way.block // way.team
-    return [("points", kernel.axes, 4 * each if way.fours else each)]
+    return [("points", kernel.axes, way.vector * each if facts.is_flat else each)]
 
 
 def _guards(facts: KernelFacts) -> Iterator[list[str]]:

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from math import prod
 
 from musadata.compiler.emission.candidate import Candidate
+from musadata.compiler.emission.held_rows import held_row
 from musadata.compiler.emission.launch import EmittedKernel
+from musadata.compiler.ir.code import Name
 from musadata.compiler.ir.schedule import Schedule, Stage, Vectorise
 
 Grid = tuple[int, ...]
@@ -44,9 +46,11 @@ class Way:
         return {"warp": 32, "block": self.block}.get(self.schedule.team, 1)
 
     @property
-    def fours(self) -> bool:
-        """Whether a thread moves four neighbours at once."""
-        return self.schedule.find(Vectorise) is not None
+    def vector(self) -> int:
+        """How many neighbours a thread moves at once."""
+        vectors = self.schedule.find(Vectorise)
+        row = held_row(self.emitted.kernel, Name("lane"), 32, self.held) if self.held else None
+        return vectors.amount if vectors else row.group if row else 1
 
     @property
     def text(self) -> str:

@@ -233,11 +233,12 @@ def _wrapped(element: Expression) -> tuple[Expression, Expression, Expression] |
 
 def _of_task(analysis: TaskAnalysis) -> list[str]:
     out = analysis.outputs[0]
-    rows = [facts.shape(facts.writes[0].buffer)[-1:] for facts in analysis.told if facts.way.fours]
-    row = next((size for (size,) in filter(None, rows) if size > 1 and size % 4), 0)
+    wide = [facts for facts in analysis.told if facts.is_flat and facts.way.vector > 1]
+    rows = [(facts.shape(facts.writes[0].buffer)[-1:], facts.way.vector) for facts in wide]
+    row, width = next(((row[0], width) for row, width in rows if row and row[0] > 1 and row[0] % width), (0, 0))
     wrapped = [found for facts in analysis.told for one in facts.reads if (found := _wrapped(one.element))]
     return [
         *(say("wrapped_place", place=place, size=size, before=before) for place, size, before in wrapped),
-        say("float4_rows", row=row) if row else "",
+        say("vector_rows", row=row, width=width) if row else "",
         say("output_type", dtype=out.dtype) if out.dtype != "float32" else "",
     ]

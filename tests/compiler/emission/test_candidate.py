@@ -308,7 +308,7 @@ def test_a_row_that_fits_in_registers_is_read_once(graph_of):
     graph = graph_of("wide layer norm")
     for plan in PLANS[:1] + PLANS[2:4]:
         source = build_candidate(graph, plan).kernels[0].source
-        assert source.count(" load_row<") == 2 and source.count("store_four(layer_norm") == 1  # of x and y
+        assert source.count(" load_row<") == 2 and source.count("store_vector<4>(layer_norm") == 1  # of x and y
     softmax = build_candidate(graph_of("softmax"), PLANS[2]).kernels[0].source
     assert softmax.count(" load_row<") == 3 and softmax.count("if (cols > 128) load_row<") == 2
 
