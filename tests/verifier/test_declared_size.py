@@ -3,6 +3,7 @@
 import pytest
 
 from musadata.records import ErrorClass
+from musadata.verifier.policies import decide, load_policy
 
 
 def reference(sizes, inputs, result, arguments="x"):
@@ -180,6 +181,24 @@ __global__ void clamp(const float* x, float* y, int n) {
     return program(kernels.replace("TAIL", tail), host)
 
 
+STREAM = reference("rows = 4200\ncolumns = 4096", "torch.randn(rows, columns)", "torch.relu(x)")
+
+
+def stream(step):
+    """At most 65,535 blocks, each of whose threads goes on by so much."""
+    kernels = """
+__global__ void clamp(const float* x, float* y, long n) {
+  for (long i = blockIdx.x * (long)blockDim.x + threadIdx.x; i < n; i += STEP) y[i] = x[i] < 0.0f ? 0.0f : x[i];
+}"""
+    host = """
+  x = x.contiguous();
+  auto y = torch::empty_like(x);
+  long n = x.numel();
+  clamp<<<std::min((n + 255) / 256, 65535L), 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
+  return y;"""
+    return program(kernels.replace("STEP", step), host)
+
+
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
@@ -189,12 +208,14 @@ __global__ void clamp(const float* x, float* y, int n) {
         pytest.param(ROWS, rows("x", "count", "4 * n"), id="more threads than a block has"),
         pytest.param(PAIRS, pairs("i"), id="a product of 32 bits"),
         pytest.param(TAIL, by_fours("x[i]"), id="a tail that no even size has"),
+        pytest.param(STREAM, stream("n"), id="more elements than a grid with a limit has threads"),
     ],
 )
 def test_what_is_wrong_at_the_declared_size_alone_is_seen(verifier, text, wrong):
     verdict = verifier.verify_text(text, wrong)
     assert not verdict.accepted
     assert verdict.error_class in (ErrorClass.CORRECTNESS, ErrorClass.RUNTIME), verdict.findings
+    assert text is TAIL or not decide(verdict.facts, load_policy("kernelbench")).accepted
 
 
 @pytest.mark.parametrize(
@@ -205,6 +226,7 @@ def test_what_is_wrong_at_the_declared_size_alone_is_seen(verifier, text, wrong)
         pytest.param(ROWS, rows("x", "count"), id="rows"),
         pytest.param(PAIRS, pairs("(long)i"), id="pairs"),
         pytest.param(TAIL, by_fours("x[i] < 0.0f ? 0.0f : x[i]"), id="tail"),
+        pytest.param(STREAM, stream("gridDim.x * (long)blockDim.x"), id="stream"),
     ],
 )
 def test_honest_twins_are_accepted(verifier, text, honest):

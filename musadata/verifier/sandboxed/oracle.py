@@ -151,7 +151,7 @@ class _Reference:
                 for own, one in zip(specs, wide, strict=True)
             ]
         name = variant.removesuffix(variants.WIDE).rstrip() or variant
-        return apply_variant(specs, draw(specs, plan.seed), name, plan.seed)
+        return apply_variant(specs, _draw_repeating(specs, plan.seed), name, plan.seed)
 
     def domain(self, shape: int) -> list[InputSpec]:
         """What it accepts in place of the specs of a set of shapes."""
@@ -337,8 +337,7 @@ def _with_own_models(plan: InputSet, reference: _Reference) -> Iterator[tuple[_R
 
 def _run_lean(index: int, plan: InputSet, reference: _Reference) -> ReferenceSet:
     """Once in single and twice in double precision, which stays here: it shows what the results may be off by."""
-    values = _draw_repeating(reference.specs[plan.shape], plan.seed)
-    values = apply_variant(reference.specs[plan.shape], values, plan.variant, plan.seed)
+    values = reference.draw(plan, plan.variant)
     given = _copies(values)
     structure, leaves = flatten(_call(reference.model, given))
     if plan.variant != variants.PLAIN and not _is_finite(leaves):

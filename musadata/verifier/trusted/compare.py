@@ -47,11 +47,15 @@ _HARNESS = {"float16": 1e-2, "bfloat16": 1e-2}
 _HARNESS_ELSE = 1e-4
 
 
-def passes_harness(got: Array, want: Array) -> bool:
-    """Whether KernelBench's harness would accept an output of this shape: `torch.allclose` with the reference's."""
-    tolerance = _HARNESS.get(want.dtype, _HARNESS_ELSE)
-    with np.errstate(all="ignore"):
-        return bool(np.allclose(got.values, want.values, atol=tolerance, rtol=tolerance))
+def find_outside_harness(expected: ExpectedSet, result: Result) -> list[Finding]:
+    """The first output to whose values KernelBench's harness would object, which compares by `torch.allclose` with the
+    reference's; those of another shape aside."""
+    for number, (got, want) in enumerate(zip(result.arrays, expected.expected, strict=False)):
+        tolerance = _HARNESS.get(want.dtype, _HARNESS_ELSE)
+        with np.errstate(all="ignore"):
+            if got.shape == want.shape and not np.allclose(got.values, want.values, atol=tolerance, rtol=tolerance):
+                return [rules.CORRECTNESS_HARNESS.finding(f"Output {number}")]
+    return []
 
 
 def _describe_untrusted(structure: object) -> str:

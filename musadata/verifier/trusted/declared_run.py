@@ -25,15 +25,16 @@ from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.native.called_functions import named_in
 from musadata.verifier.trusted.candidate_report import Report, Result, read_facts, read_report
 from musadata.verifier.trusted.candidate_session import Compilations, describe_plan, run_untimed
-from musadata.verifier.trusted.compare import compare_result
+from musadata.verifier.trusted.compare import compare_result, find_outside_harness
 from musadata.verifier.trusted.expectation import BadReference, Expectation, ExpectedSet
 from musadata.verifier.trusted.judge import describe_exception, refused_launches
 from musadata.verifier.trusted.plan import derive_seed
 from musadata.verifier.trusted.verifier_resources import Resources
 
 EMULATED = "emulated"
-_MOST_ELEMENTS = 1 << 24  # of all inputs that are drawn
+_MOST_ELEMENTS = 1 << 26  # of all inputs that are drawn
 _MOST_WORK = 1 << 27  # as `tasks.sizing` counts it, where all do: what is more does not end in time
+_STREAMED = 8  # work for each element of the inputs: what reads each a few times ends in time
 _MOST_SAMPLED = 1 << 32  # where some blocks do: a reference that takes longer than it may
 _FEW_WORK = 1 << 24  # more than one set of inputs
 _SECONDS, _SECONDS_WHOLE = 5.0, 12.0  # of CPU time; what takes longer says nothing
@@ -76,7 +77,7 @@ class Declared:
     @property
     def is_little(self) -> bool:
         """Whether all launches may be run."""
-        return self.elements <= _MOST_ELEMENTS and self.work <= _MOST_WORK
+        return self.elements <= _MOST_ELEMENTS and self.work <= max(_MOST_WORK, _STREAMED * self.elements)
 
 
 def judge_declared(opened: Resources, declared: Declared, source: str, ported: str) -> DeclaredRun:
@@ -161,7 +162,8 @@ def _find_in_whole(report: Report, expectation: Expectation) -> tuple[list[Findi
                 return found, bool(found)
         wrong = _grossly_wrong(expectation.sets[call.set], result)
         if wrong:
-            return wrong, True
+            is_plain = call.set == 0
+            return [*wrong, *(find_outside_harness(expectation.sets[0], result) if is_plain else ())], True
     return [], True
 
 
@@ -196,7 +198,8 @@ def _find_in_sample(report: Report, expectation: Expectation, source: str) -> li
     seen = tuple(
         _only_seen([arrays[at] for arrays in sampled], untouched, at, want) for at, want in enumerate(wanted.expected)
     )
-    return list(compare_result(wanted, Result(wanted.structure, seen)))
+    result = Result(wanted.structure, seen)
+    return [*compare_result(wanted, result), *find_outside_harness(wanted, result)]
 
 
 def _find_over_reserved(opened: Resources, declared: Declared, source: str, ported: str) -> list[Finding]:

@@ -19,6 +19,7 @@ from musadata.verifier.protocol.tensors import Array, BadTensors, unpack
 from musadata.verifier.protocol.variants import INFINITE, PLAIN, InputSet
 
 _CACHED_BYTES = 96 << 20  # and one expectation of more than that: its candidates come one after the other
+_LEAN_FILE_MB = 1200
 _NO_CONDITION = Array("float32", (), np.zeros((), np.float32), b"")
 
 
@@ -107,6 +108,8 @@ class ReferenceRunner:
 
     def _run(self, request: ReferenceRequest, seconds: float) -> Expectation:
         limits = replace(self._limits, seconds=min(seconds, self._limits.seconds))
+        if request.lean:  # at declared sizes, once
+            limits = replace(limits, file_mb=max(limits.file_mb, _LEAN_FILE_MB))
         outcome = self._sandbox.call(RUN_REFERENCE, encode(request), limits=limits)
         plain = tuple(plan for plan in request.sets if plan.variant == PLAIN)
         if outcome.status == "crash" and 0 < len(plain) < len(request.sets):

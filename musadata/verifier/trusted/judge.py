@@ -11,7 +11,7 @@ from musadata.verifier.protocol.messages import Call, CallRecords, ErrorFacts, J
 from musadata.verifier.protocol.variants import DECLARED, INFINITE, PLAIN, STRIDED, condition_of
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.trusted.candidate_report import Report
-from musadata.verifier.trusted.compare import compare_result, passes_harness, same_bits, typical_error
+from musadata.verifier.trusted.compare import compare_result, find_outside_harness, same_bits, typical_error
 from musadata.verifier.trusted.expectation import Expectation, ExpectedSet
 from musadata.verifier.trusted.runtime_legality import check_runtime_legality
 
@@ -258,7 +258,8 @@ def _judge_results(
         problems = _judge_set(report, call, calls, expectation)
         if problems is not None or not call.may_refuse:
             right[call.set] = problems == []
-        outside = _outside_harness(report, call, expectation) if conditions[call.set] == DECLARED else []
+        result = report.results.get(call.name) if conditions[call.set] == DECLARED else None
+        outside = find_outside_harness(expectation.sets[call.set], result) if result else []
         for finding in [*(problems or ()), *outside]:
             condition = conditions[call.set]
             found.setdefault((finding.rule, condition), replace(finding, condition=condition))
@@ -272,17 +273,6 @@ def _judge_results(
         facts.append(ConditionFact(STRIDED, int(not strided), 1))
         found |= {(finding.rule, STRIDED): replace(finding, condition=STRIDED) for finding in strided}
     return tuple(facts), list(found.values())
-
-
-def _outside_harness(report: Report, call: Call, expectation: Expectation) -> list[Finding]:
-    """Whether KernelBench's harness would object to the values of a result."""
-    result = report.results.get(call.name)
-    for number, (got, want) in enumerate(
-        zip(result.arrays if result else (), expectation.sets[call.set].expected, strict=False)
-    ):
-        if got.shape == want.shape and not passes_harness(got, want):
-            return [rules.CORRECTNESS_HARNESS.finding(f"Output {number}")]
-    return []
 
 
 def _judge_set(report: Report, call: Call, calls: Sequence[Call], expectation: Expectation) -> list[Finding] | None:
