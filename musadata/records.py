@@ -45,11 +45,10 @@ class InputSpec:
     `kind` is `normal` (`low` and `high` are one deviation from the mean; 0 and 0 stand for mean 0 and deviation 1),
     `uniform` (in [low, high)), `integers` (in [low, high)), `offsets` (integers rising from `low`
     to `high` - 1), `segments` (the same, but some are equal), `permutation` (as many integers as it has elements, from
-    `low`, each once), `choice` (one of the values in the tuple that `literal` spells), `fixed` (all values in the tuple
-    that `literal` spells, in their order: integers that agree with other inputs), `rows` (rows of the last dimension,
-    each drawn among those that `literal` spells one after the other), `bool`, or `literal` for an
-    argument that is not a tensor, whose Python expression then stands in `literal`; with a range it may be another
-    number. Integers and choices may have a
+    `low`, each once), `choice` (one of the values in the tuple that `literal` spells), `own` (what `get_inputs` of the
+    reference that `literal` spells returns at the position `low`: of a reference that comes alone), `bool`, or
+    `literal` for an argument that is not a tensor, whose Python expression then stands in `literal`; with a range it
+    may be another number. Integers and choices may have a
     floating dtype: labels, signs and masks often do. Normal and uniform matrices that are always `diagonal`, `upper` or
     `lower` triangular, or `symmetric`, say so in `literal`.
     """
@@ -58,7 +57,7 @@ class InputSpec:
     kind: Annotated[
         str,
         "How values are drawn: `normal`, `uniform`, `integers`, `offsets`, `segments`, `permutation`, `choice`, "
-        "`fixed`, `rows`, `bool`, `literal`.",
+        "`own`, `bool`, `literal`.",
     ]
     dtype: Annotated[str, "torch's name without the prefix (`float32`); empty for a literal."]
     shape: Annotated[tuple[int, ...], "Sizes of the dimensions."]

@@ -18,8 +18,11 @@ _ORDERED = 4  # fewer integers may be in order by chance
 _LITERALS = (int, float, bool, str, type(None), torch.dtype)
 
 
-def infer_specs(model: torch.nn.Module, draws: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
-    """One spec, as plain values, per argument, from the values of several calls of `get_inputs`.
+def infer_specs(
+    model: torch.nn.Module, draws: Sequence[Sequence[Any]], made: Sequence[bool] = (), text: str = ""
+) -> list[dict[str, Any]]:
+    """One spec, as plain values, per argument, from the values of several calls of `get_inputs`. What is `made`, see
+    `find_made`, is drawn by the reference itself, whose text this is; but for permutations and values that rise.
 
     Raises:
         Unfit: the calls disagree about shapes or dtypes, or an argument is neither a tensor nor a literal.
@@ -27,7 +30,15 @@ def infer_specs(model: torch.nn.Module, draws: Sequence[Sequence[Any]]) -> list[
     if any(len(draw) != len(draws[0]) for draw in draws):
         raise Unfit("inputs_vary", "get_inputs returns lists of different lengths")
     names = _argument_names(model, len(draws[0]))
-    return [_infer(name, [draw[index] for draw in draws]) for index, name in enumerate(names)]
+    return [
+        _infer(name, [draw[index] for draw in draws], (index, text) if made and made[index] else None)
+        for index, name in enumerate(names)
+    ]
+
+
+def own_spec(spec: dict[str, Any], position: int, text: str) -> dict[str, Any]:
+    """The spec of an input that `get_inputs` of a reference with this text draws."""
+    return {**spec, "kind": "own", "low": float(position), "high": 0.0, "literal": text}
 
 
 def _argument_names(model: torch.nn.Module, count: int) -> list[str]:
@@ -40,7 +51,7 @@ def _argument_names(model: torch.nn.Module, count: int) -> list[str]:
     return [names[index] if index < len(names) else f"argument{index}" for index in range(count)]
 
 
-def _infer(name: str, values: list[Any]) -> dict[str, Any]:
+def _infer(name: str, values: list[Any], own: tuple[int, str] | None = None) -> dict[str, Any]:
     first = values[0]
     if not isinstance(first, torch.Tensor):
         return _literal(name, values)
@@ -51,6 +62,9 @@ def _infer(name: str, values: list[Any]) -> dict[str, Any]:
     dtype = str(first.dtype).removeprefix("torch.")
     spec = {"name": name, "kind": "choice", "dtype": dtype, "shape": list(first.shape), "low": 0.0, "high": 0.0}
     drawn = torch.stack([value.detach() for value in values])
+    is_integer = drawn.dtype != torch.bool and not (drawn.is_floating_point() or drawn.is_complex())
+    if own and drawn.numel() and not (is_integer and _order(drawn) != "integers"):
+        return own_spec(spec, *own)
     chosen = _choices(drawn)
     if chosen and (drawn.is_floating_point() or _order(drawn) == "integers"):
         return {**spec, "literal": repr(chosen)}

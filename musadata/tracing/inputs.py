@@ -1,13 +1,15 @@
 """Fresh values for the arguments of a reference's `forward`, the same on every machine.
 
 Torch's own generators differ between instruction sets, so values are computed here from the raw bits of numpy's PCG64
-(whose stream numpy guarantees) with exact arithmetic only.
+(whose stream numpy guarantees) with exact arithmetic only; but those that only a reference itself can draw.
 """
 
 import ast
 import math
+import random
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ import torch
 from musadata.records import InputSpec
 from musadata.tasks.matrix_structure import with_structure
 from musadata.tasks.normal_values import moments
+from musadata.tasks.reference_loading import load_reference, set_seed
 
 _AT_ONCE = 8192  # values, whose steps stay in a core's cache: for 65,536 a third of the time of all at once
 _NAMED = {"inf": math.inf, "nan": math.nan}
@@ -37,6 +40,8 @@ def draw(specs: Sequence[InputSpec], seed: int) -> list[Any]:
 def _draw_one(spec: InputSpec, seed: int, index: int) -> Any:
     if spec.kind == "literal":
         return parse_literal(spec.literal)
+    if spec.kind == "own":
+        return draw_own(spec, seed)
     if spec.kind not in _KINDS:
         raise ValueError(f"input {spec.name!r} has the unknown kind {spec.kind!r}")
     dtype = getattr(torch, spec.dtype)
@@ -48,6 +53,33 @@ def _draw_one(spec: InputSpec, seed: int, index: int) -> Any:
     if spec.kind == "uniform":
         values[values >= spec.high] = spec.low  # rounding to a short dtype may reach the bound, which is excluded
     return keep_structure(spec, values.reshape(spec.shape))
+
+
+def draw_own(spec: InputSpec, seed: int) -> torch.Tensor:
+    """What `get_inputs` of the reference in `literal` returns at the position `low`, after this seed.
+
+    Raises:
+        ValueError: it has another shape.
+    """
+    value: torch.Tensor = _call_own(spec.literal, seed)[int(spec.low)]
+    if value.shape != spec.shape:
+        raise ValueError(f"input {spec.name!r} is {tuple(value.shape)} and not {spec.shape}")
+    return value.detach().clone()
+
+
+@lru_cache(maxsize=1)  # the arguments of one call agree with each other
+def _call_own(reference: str, seed: int) -> list[Any]:
+    states = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=()):
+            set_seed(seed)
+            return list(_load_own(reference).get_inputs())
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+
+
+_load_own = lru_cache(maxsize=4)(load_reference)
 
 
 def keep_structure(spec: InputSpec, values: torch.Tensor) -> torch.Tensor:
@@ -140,16 +172,6 @@ def _choice(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:
     return torch.from_numpy(np.asarray(values)[raw % np.uint64(len(values))])
 
 
-def _fixed(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:
-    return torch.tensor(parse_literal(spec.literal))
-
-
-def _rows(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:
-    rows = torch.tensor(parse_literal(spec.literal), dtype=torch.float64).view(-1, spec.shape[-1])
-    words = bits.random_raw(math.prod(spec.shape[:-1]))
-    return rows[torch.from_numpy((words % np.uint64(len(rows))).astype(np.int64))]
-
-
 def _bool(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:
     return torch.from_numpy((bits.random_raw(math.prod(spec.shape)) >> np.uint64(63)).astype(np.bool_))
 
@@ -161,5 +183,5 @@ def _check_range(spec: InputSpec) -> None:
 
 _KINDS = {
     draw_values.__name__.removeprefix("_"): draw_values
-    for draw_values in (_normal, _uniform, _integers, _offsets, _segments, _permutation, _choice, _fixed, _rows, _bool)
+    for draw_values in (_normal, _uniform, _integers, _offsets, _segments, _permutation, _choice, _bool)
 }

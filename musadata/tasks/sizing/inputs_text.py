@@ -48,11 +48,6 @@ def write_value(spec: InputSpec) -> str:
     if spec.kind == "choice":
         count = len(ast.literal_eval(spec.literal))
         return f"torch.tensor({spec.literal}{_dtype(spec, '')})[torch.randint({count}, {shape})]"
-    if spec.kind == "fixed":
-        return f"torch.tensor({spec.literal}, dtype=torch.{spec.dtype}).reshape({_sizes(spec)})"
-    if spec.kind == "rows":
-        table = f"torch.tensor({spec.literal}{_dtype(spec, 'float32')}).view(-1, {spec.shape[-1]})"
-        return f"(rows := {table})[torch.randint(len(rows), ({', '.join(map(str, spec.shape[:-1]))},))]"
     if spec.kind in ("normal", "uniform"):
         return _structured(spec, _cast(spec, _real_values(spec)))
     return _cast(spec, _ordered_values(spec, math.prod(spec.shape), low, high), natural="int64")

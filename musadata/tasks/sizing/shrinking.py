@@ -17,12 +17,13 @@ import torch
 from musadata.records import InputSpec
 from musadata.rows import restore
 from musadata.tasks.checked_reference import describe
-from musadata.tasks.input_specs import infer_specs
+from musadata.tasks.input_specs import infer_specs, own_spec
+from musadata.tasks.made_inputs import find_made
 from musadata.tasks.operator_recording import tensors_in
 from musadata.tasks.reference_loading import build_model, load_reference, set_seed
 from musadata.tasks.sizing.constants import Constant, find_constants, find_parameters, replace_constants
 from musadata.tasks.sizing.fake_execution import Cost, OperatorBudget, Unscalable, measure_cost, shapes_only
-from musadata.tasks.sizing.inputs_text import write_inputs
+from musadata.tracing.inputs import draw
 
 ENOUGH_WORK = 1 << 18  # of one call: the emulator proves a candidate within a second
 MOST_WORK = 1 << 24  # of a proof size; above, no candidate would end on the emulator
@@ -38,9 +39,7 @@ _LAST_SHARE = 0.2  # beside sizes that stay as they are
 _TRIALS = 8
 _LEAST_HALVED = 4
 _LITTLE_MORE = 1.6
-_MOST_AGREED = 4096  # integers that are kept as they are
-_ENOUGH_ROWS = 4  # that have one sum
-_SURELY = 8.0  # chance lets no integer come twice once in e to this
+_RISING = ("offsets", "segments")
 _WHOLE_WARPS = 64
 _SEEN_OF_RANGE = 0.9  # of the integers below a bound, in a few draws
 
@@ -358,8 +357,8 @@ def _form(source: str, shrunk: Values) -> dict[str, Any]:
     changed = [[one.name, one.line, one.value, value] for one, value in shrunk.items()]
     reference = load_reference(text)
     model = build_model(reference, 0)
-    specs = list(map(_with_range, _draw_specs(reference, model)))
-    inputs = _keep_agreed(reference, model, specs, bool(shrunk))
+    specs = list(map(_with_range, _draw_specs(reference, model, text)))
+    inputs = _keep_own(reference, model, text, specs, bool(shrunk))
     return {"reference": text, "inputs": inputs, "shrunk": changed}
 
 
@@ -374,66 +373,29 @@ def _with_range(spec: dict[str, Any]) -> dict[str, Any]:
     return {**spec, "low": min(0.5 * value, 1.5 * value), "high": max(0.5 * value, 1.5 * value)}
 
 
-def _keep_agreed(
-    reference: ModuleType, model: torch.nn.Module, inputs: list[dict[str, Any]], shrunk: bool
+def _keep_own(
+    reference: ModuleType, model: torch.nn.Module, text: str, inputs: list[dict[str, Any]], shrunk: bool
 ) -> list[dict[str, Any]]:
-    """The specs, in which values are those of the reference where it fails on others: spatial shapes, offsets and
-    lengths agree with each other and with other inputs, and rows hold an index beside real numbers, as boxes do.
+    """The specs, in which `get_inputs` draws what is made of other tensors and, where the reference fails on others,
+    integers and then all: spatial shapes, offsets and lengths agree with each other and with other inputs.
 
     Raises:
         Unscalable: it was `shrunk`, and fails on its own values, too.
     """
-    set_seed(0)
-    values = list(reference.get_inputs())
-    together = [_bound_kind(spec, value) for spec, value in zip(inputs, values, strict=True)]
-    inputs = _keep(inputs, values, together, ("fixed", "rows"))
-    kinds = [_agreeing_kind(spec, value) for spec, value in zip(inputs, values, strict=True)]
-    if not any(kinds) or _runs(reference, model, inputs):
+    if _runs(model, inputs):
         return inputs
     if shrunk and not _accepts(model, reference.get_inputs):
         raise Unscalable(_FIXED, "values that inputs hold name places beyond smaller sizes")
-    for kept in (("fixed",), ("rows",), ("fixed", "rows")):
-        agreed = _keep(inputs, values, kinds, kept)
-        if set(kept) <= set(kinds) and _runs(reference, model, agreed):
-            return agreed
+    for kinds in (("integers", "choice", *_RISING), ("integers", "choice", *_RISING, "normal", "uniform", "bool")):
+        own = [own_spec(one, at, text) if one["kind"] in kinds else one for at, one in enumerate(inputs)]
+        if _runs(model, own):
+            return own
     return inputs
 
 
-def _keep(
-    inputs: list[dict[str, Any]], values: list[Any], kinds: list[str], kept: tuple[str, ...]
-) -> list[dict[str, Any]]:
-    return [
-        {**spec, "kind": kind, "literal": repr(tuple(value.flatten().tolist()))} if kind in kept else spec
-        for spec, value, kind in zip(inputs, values, kinds, strict=True)
-    ]
-
-
-def _bound_kind(spec: dict[str, Any], value: Any) -> str:
-    """As what integers are kept that hold together among themselves, "" if as nothing: rows of one sum, as the parts of
-    a whole are, and keys of which none comes twice although chance would repeat some."""
-    if spec["kind"] not in ("integers", "choice") or _agreeing_kind(spec, value) != "fixed" or not value.dim():
-        return ""
-    rows, room = value.reshape(-1, value.shape[-1]).long(), spec["high"] - spec["low"]
-    if len(rows) >= _ENOUGH_ROWS and bool((rows != rows[0]).any()) and bool((rows.sum(1) == rows[0].sum()).all()):
-        return "rows"
-    is_chance = value.numel() ** 2 < 2 * _SURELY * room or spec["kind"] == "choice"
-    return "" if is_chance or len(value.unique()) < value.numel() else "fixed"
-
-
-def _agreeing_kind(spec: dict[str, Any], value: Any) -> str:
-    """As what the values of an input may have to be kept, "" if as nothing."""
-    if not isinstance(value, torch.Tensor) or spec["kind"] == "bool" or not 0 < value.numel() <= _MOST_AGREED:
-        return ""
-    if not value.is_floating_point():
-        return "" if value.is_complex() else "fixed"
-    whole = (value == value.round()).reshape(-1, value.shape[-1]).all(0) if value.dim() > 1 else torch.tensor([False])
-    return "rows" if whole.any() and not whole.all() else ""
-
-
-def _runs(reference: ModuleType, model: torch.nn.Module, inputs: list[dict[str, Any]]) -> bool:
-    namespace = dict(vars(reference))
-    exec(write_inputs([restore(InputSpec, spec) for spec in inputs]), namespace)
-    return _accepts(model, namespace["get_inputs"])
+def _runs(model: torch.nn.Module, inputs: list[dict[str, Any]]) -> bool:
+    specs, seeds = [restore(InputSpec, spec) for spec in inputs], itertools.count()
+    return _accepts(model, lambda: draw(specs, next(seeds)))
 
 
 def _accepts(model: torch.nn.Module, get_inputs: Callable[[], list[Any]]) -> bool:
@@ -447,13 +409,13 @@ def _accepts(model: torch.nn.Module, get_inputs: Callable[[], list[Any]]) -> boo
     return True
 
 
-def _draw_specs(reference: ModuleType, model: torch.nn.Module) -> list[dict[str, Any]]:
+def _draw_specs(reference: ModuleType, model: torch.nn.Module, text: str) -> list[dict[str, Any]]:
     """Specs of the arguments of `forward`, as plain values, from three draws of `get_inputs`."""
     draws = []
     for seed in range(_DRAWS):
         set_seed(seed)
         draws.append(list(reference.get_inputs()))
-    return infer_specs(model, draws)
+    return infer_specs(model, draws, find_made(reference.get_inputs, draws), text)
 
 
 def _draw_own_specs(source: str) -> list[dict[str, Any]]:
@@ -461,7 +423,8 @@ def _draw_own_specs(source: str) -> list[dict[str, Any]]:
     with shapes_only():
         model = build_model(load_reference(source), 0)
     small = {one: _even(one.value, 0.5) for one in find_constants(source)}
-    return _enlarge(source, _draw_specs(load_reference(replace_constants(source, small)), model), small)
+    text = replace_constants(source, small)
+    return _enlarge(source, _draw_specs(load_reference(text), model, text), small)
 
 
 def _fake_inputs(source: str) -> list[Any]:
@@ -478,19 +441,17 @@ def _is_large(source: str) -> bool:
 
 
 def _enlarge(source: str, inputs: list[dict[str, Any]], shrunk: Values) -> list[dict[str, Any]]:
-    """The specs of the text's own size: bounds of integers that are a size that was shrunk grow back with it. None
-    where values are kept, of which a larger input has more."""
+    """The specs of the text's own size: bounds of integers that are a size that was shrunk grow back with it."""
     sizes: dict[int, int] = {}
     for one, value in shrunk.items():
         sizes[value] = min(one.value, sizes.get(value, one.value))
     enlarged = []
     for spec, value in zip(inputs, _fake_inputs(source), strict=True):
         if isinstance(value, torch.Tensor):
-            is_bound = spec["kind"] in ("integers", "offsets", "segments")
+            is_bound = spec["kind"] in ("integers", *_RISING)
             near = (one for one in sorted(sizes) if _SEEN_OF_RANGE * one <= spec["high"] <= one)
             high = sizes[found] if is_bound and (found := next(near, None)) else spec["high"]
-            if spec["kind"] == "fixed" and value.numel() != math.prod(spec["shape"]):
-                return []
             spec = {**spec, "shape": list(value.shape), "high": float(high)}
+            spec |= {"literal": source} if spec["kind"] == "own" else {}
         enlarged.append(spec)
     return enlarged

@@ -20,7 +20,7 @@ import torch
 from musadata.errors import MusadataError
 from musadata.records import InputSpec
 from musadata.tasks.normal_values import moments
-from musadata.tracing.inputs import keep_structure, parse_literal
+from musadata.tracing.inputs import draw_own, keep_structure, parse_literal
 from musadata.verifier.compilation.build_cache import build_once, cache_folder, hash_of
 from musadata.verifier.protocol.variants import PLAIN
 from musadata.verifier.sandboxed.cuda_driver import check
@@ -62,6 +62,9 @@ def redraw(
     with torch.no_grad():
         for index, (spec, value) in enumerate(zip(specs, values, strict=True)):
             if spec.kind == "literal":
+                continue
+            if spec.kind == "own":
+                value.copy_(draw_own(spec, seed))
                 continue
             _fill(spec, _Stream(seed, index, rounds=rounds), value)
             if variant != PLAIN:
@@ -212,15 +215,6 @@ def _fill_permutation(spec: InputSpec, stream: _Stream, out: torch.Tensor) -> No
     out.copy_(order + math.ceil(spec.low))
 
 
-def _fill_fixed(spec: InputSpec, stream: _Stream, out: torch.Tensor) -> None:
-    out.copy_(torch.tensor(parse_literal(spec.literal)))
-
-
-def _fill_rows(spec: InputSpec, stream: _Stream, out: torch.Tensor) -> None:
-    rows = torch.tensor(parse_literal(spec.literal), dtype=torch.float64, device=out.device).view(-1, spec.shape[-1])
-    out.copy_(rows[stream.words(0, out.numel() // spec.shape[-1], out.device) % len(rows)].view(-1))
-
-
 def _fill_choice(spec: InputSpec, stream: _Stream, out: torch.Tensor) -> None:
     values = parse_literal(spec.literal)
     if not isinstance(values, tuple) or not values:
@@ -243,8 +237,6 @@ _KINDS: dict[str, Callable[[InputSpec, _Stream, torch.Tensor], None]] = {
     "segments": _fill_offsets,
     "permutation": _fill_permutation,
     "choice": _fill_choice,
-    "fixed": _fill_fixed,
-    "rows": _fill_rows,
     "bool": _fill_bools,
 }
 

@@ -1,8 +1,8 @@
 """References of any size become small without a large tensor, by smaller integers in their text."""
 
-import ast
 import math
 import resource
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,7 +13,6 @@ from musadata.records import InputSpec
 from musadata.rows import restore
 from musadata.tasks.sizing.constants import find_constants, replace_constants
 from musadata.tasks.sizing.fake_execution import _FLOPS_PER_ELEMENT, OperatorBudget, measure_cost, shapes_only
-from musadata.tasks.sizing.inputs_text import write_value
 from musadata.tasks.sizing.shrinking import ENOUGH_WORK, _even, read_reference, resize_reference
 from musadata.tracing.inputs import draw
 from musadata.verifier.sandboxed.device_inputs import draw_on
@@ -140,7 +139,7 @@ def test_integers_that_are_no_sizes_stay():
     assert set(sizes(read_reference(text)["forms"][0])) == {"size"}
 
 
-def test_values_that_are_kept_are_none_of_a_larger_size():
+def test_the_text_draws_its_own_values_at_its_own_size():
     """Classes of which some are ignored: others between the least and the largest would be none."""
     found = read_reference(
         "import torch\nfrom torch import nn\n\nrows, classes = 16384, 1000\n\n\nclass Model(nn.Module):\n"
@@ -148,8 +147,12 @@ def test_values_that_are_kept_are_none_of_a_larger_size():
         "def get_inputs():\n    target = torch.randint(0, classes, (rows,))\n    target[::7] = -100\n"
         "    return [torch.randn(rows, classes), target]\n\n\ndef get_init_inputs():\n    return []\n"
     )
-    assert [form["inputs"][1]["kind"] for form in found["forms"]] == ["fixed"] * len(found["forms"])
-    assert found["measure"] == []
+    assert [form["inputs"][1]["kind"] for form in found["forms"]] == ["own"] * len(found["forms"])
+    for inputs in (found["measure"], *(form["inputs"] for form in found["forms"])):
+        specs = [restore(InputSpec, spec) for spec in inputs]
+        x, target = draw(specs, 3)
+        assert len(target) == len(x) and bool((target[::7] == -100).all()) and int(target.max()) < x.shape[1]
+        assert not torch.equal(target, draw(specs, 4)[1])
 
 
 def test_bounds_of_indices_have_their_own_size_again_at_the_measure_size():
@@ -274,15 +277,15 @@ def get_init_inputs():
 """
 
 
-def test_integers_that_agree_with_other_inputs_keep_their_values():
+def test_integers_that_agree_with_other_inputs_are_the_reference_s_own():
     ((x, sizes, starts),) = [form["inputs"] for form in read_reference(SEGMENTS)["forms"]]
-    assert (x["kind"], sizes["kind"], starts["kind"]) == ("normal", "fixed", "fixed")
+    assert (x["kind"], sizes["kind"], starts["kind"]) == ("normal", "own", "own")
     specs = [restore(InputSpec, spec) for spec in (x, sizes, starts)]
     for seed in (1, 2):
         for found in (draw(specs, seed), draw_on("cpu", specs, seed)):
             assert found[1].tolist() == [[4, 6], [3, 4], [2, 6]] and found[2].tolist() == [0, 24, 36]
     free = SEGMENTS.replace("x[start : start + rows * columns].view(rows, columns).sum(1)", "x[:1, 0] + rows + start")
-    assert [one["kind"] for one in read_reference(free)["forms"][0]["inputs"]][1:] != ["fixed", "fixed"]
+    assert [one["kind"] for one in read_reference(free)["forms"][0]["inputs"]] == ["normal", "integers", "own"]
 
 
 BOXES = """
@@ -303,19 +306,18 @@ def get_init_inputs():
 """
 
 
-def test_rows_that_hold_an_index_beside_real_numbers_are_drawn_whole():
+def test_rows_that_hold_an_index_beside_real_numbers_are_drawn_by_the_reference():
     (form,) = read_reference(BOXES)["forms"]
-    assert [one["kind"] for one in form["inputs"]] == ["normal", "rows"]
+    assert [one["kind"] for one in form["inputs"]] == ["normal", "own"]
     specs = [restore(InputSpec, spec) for spec in form["inputs"]]
-    known = {tuple(row) for row in torch.tensor(ast.literal_eval(specs[1].literal)).view(-1, 3).tolist()}
-    for found in (draw(specs, 1), draw(specs, 2), draw_on("cpu", specs, 1)):
-        assert found[1].shape == (9, 3) and found[1].dtype == torch.float32
-        assert len({tuple(row) for row in found[1].tolist()} & known) > 1
-        assert {tuple(row) for row in found[1].tolist()} <= known
-    text = write_value(specs[1])
-    assert eval(text, {"torch": torch}).shape == (9, 3)
-    free = BOXES.replace("x[boxes[:, 0].long()].sum(1)", "x.sum()")
-    assert read_reference(free)["forms"][0]["inputs"][1]["kind"] != "rows"
+    state = torch.get_rng_state()
+    drawn = [draw(specs, 1)[1], draw(specs, 2)[1], draw_on("cpu", specs, 1)[1]]
+    assert torch.equal(drawn[0], drawn[2]) and not torch.equal(drawn[0], drawn[1])
+    assert torch.equal(torch.get_rng_state(), state)
+    for boxes in drawn:
+        assert set(boxes[:, 0].tolist()) <= {0.0, 1.0, 2.0} and bool((boxes[:, 1:] != boxes[:, 1:].round()).all())
+    with pytest.raises(ValueError, match="not"):
+        draw([specs[0], replace(specs[1], shape=(8, 3))], 1)
 
 
 def test_one_of_several_sizes_of_one_value_can_stay():
@@ -340,22 +342,38 @@ def test_sizes_that_values_name_are_not_shrunk():
     )
     found = read_reference(text)
     ((x, box),) = [form["inputs"] for form in found["forms"]]
-    assert x["shape"] == [128, 128, 65] and box["kind"] == "rows" and not found["measure"]
+    assert x["shape"] == [128, 128, 65] and box["kind"] == "own" and not found["measure"]
 
 
 @pytest.mark.parametrize(
     ("values", "kind"),
     [
-        ("torch.randperm(3000)[:600].int()", "fixed"),  # keys
+        ("torch.randperm(3000)[:600].int()", "own"),  # keys
         ("torch.randint(0, 3000, (600,)).int()", "integers"),
-        ("torch.randint(0, 10**6, (60,)).int()", "integers"),  # each once by chance
         ("torch.randperm(600)", "permutation"),
-        ("torch.rand(10, 12).argsort(1)", "rows"),
-        ("torch.diff((torch.rand(10, 39).argsort(1)[:, :11] + 1).sort(1).values, dim=1)", "integers"),
-        ("torch.stack([x := torch.randint(1, 39, (10,)), 40 - x], 1)", "rows"),  # parts of a whole
+        ("torch.rand(10, 12).argsort(1)", "own"),
+        ("torch.randint(0, 9, (64,)).sort().values", "segments"),
+        ("torch.stack([x := torch.randint(1, 39, (10,)), 40 - x], 1)", "own"),  # parts of a whole
         ("torch.arange(12).repeat(10, 1)", "integers"),
+        ("torch.tensor([0, 40])", "own"),  # where parts begin
+        ("torch.randn(9, 9).clamp(min=-1).double() * 2 + 1", "uniform"),
+        ("torch.empty(9, 9).uniform_(2, 4)", "uniform"),
+        ("torch.randn(9, 9).softmax(1)", "own"),
+        ("torch.where(torch.arange(12) < torch.randint(1, 13, (4, 1)), 0.0, -1e8)", "own"),
+        ("torch.rand(40, 30) < 0.5", "bool"),
+        ("torch.tril(torch.ones(9, 9)).bool()", "bool"),  # the same in each draw
+        ("torch.log(torch.randn(9, 9))", "own"),  # holds NaN
     ],
 )
-def test_integers_that_hold_together_keep_their_values(values, kind):
+def test_what_only_get_inputs_can_draw_is_drawn_by_it(values, kind):
     ((spec,),) = [one["inputs"] for one in read_reference(reference("return x + 1", inputs=values))["forms"]]
     assert spec["kind"] == kind
+
+
+def test_inputs_made_of_one_another_are_drawn_together():
+    text = reference("return x + y", arguments="x, y", inputs="*[x := torch.randn(9), -x]")
+    ((x, y),) = [one["inputs"] for one in read_reference(text)["forms"]]
+    assert (x["kind"], y["kind"]) == ("own", "own")
+    assert torch.equal(
+        *(sign * one for sign, one in zip((1, -1), draw([restore(InputSpec, s) for s in (x, y)], 5), strict=True))
+    )

@@ -30,8 +30,8 @@ def test_few_elements_are_computed():
 def test_sizes_and_offsets_among_the_arguments_are_drawn():
     specs = [
         InputSpec("x", "normal", "float32", (1 << 12, 1 << 12)),
-        InputSpec("lengths", "fixed", "int64", (2,), literal="(3, 5)"),
+        InputSpec("lengths", "choice", "int64", (2,), literal="(5,)"),
         InputSpec("scale", "literal", "", (), literal="0.5"),
     ]
     x, lengths, scale = draw_reserved(specs, "cpu")
-    assert (x.shape, lengths.tolist(), scale) == ((1 << 12, 1 << 12), [3, 5], 0.5)
+    assert (x.shape, lengths.tolist(), scale) == ((1 << 12, 1 << 12), [5, 5], 0.5)
