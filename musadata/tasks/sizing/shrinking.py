@@ -23,7 +23,7 @@ from musadata.tasks.operator_recording import tensors_in
 from musadata.tasks.reference_loading import build_model, load_reference, set_seed
 from musadata.tasks.sizing.constants import Constant, find_constants, find_parameters, replace_constants
 from musadata.tasks.sizing.fake_execution import Cost, OperatorBudget, Unscalable, measure_cost, shapes_only
-from musadata.tracing.inputs import draw
+from musadata.tasks.sizing.inputs_text import write_inputs
 
 ENOUGH_WORK = 1 << 18  # of one call: the emulator proves a candidate within a second
 MOST_WORK = 1 << 24  # of a proof size; above, no candidate would end on the emulator
@@ -382,20 +382,31 @@ def _keep_own(
     Raises:
         Unscalable: it was `shrunk`, and fails on its own values, too.
     """
-    if _runs(model, inputs):
+    if _runs(reference, model, inputs):
         return inputs
     if shrunk and not _accepts(model, reference.get_inputs):
         raise Unscalable(_FIXED, "values that inputs hold name places beyond smaller sizes")
     for kinds in (("integers", "choice", *_RISING), ("integers", "choice", *_RISING, "normal", "uniform", "bool")):
         own = [own_spec(one, at, text) if one["kind"] in kinds else one for at, one in enumerate(inputs)]
-        if _runs(model, own):
+        if _runs(reference, model, own):
             return own
     return inputs
 
 
-def _runs(model: torch.nn.Module, inputs: list[dict[str, Any]]) -> bool:
-    specs, seeds = [restore(InputSpec, spec) for spec in inputs], itertools.count()
-    return _accepts(model, lambda: draw(specs, next(seeds)))
+def _runs(reference: ModuleType, model: torch.nn.Module, inputs: list[dict[str, Any]]) -> bool:
+    is_own = [spec["kind"] == "own" for spec in inputs]
+    plain = [
+        {**spec, "kind": "literal", "literal": "None"} if own else spec
+        for spec, own in zip(inputs, is_own, strict=True)
+    ]
+    namespace = dict(vars(reference))
+    exec(write_inputs([restore(InputSpec, spec) for spec in plain]), namespace)
+
+    def get_inputs() -> list[Any]:
+        values = zip(namespace["get_inputs"](), reference.get_inputs(), is_own, strict=True)
+        return [given if own else drawn for drawn, given, own in values]
+
+    return _accepts(model, get_inputs)
 
 
 def _accepts(model: torch.nn.Module, get_inputs: Callable[[], list[Any]]) -> bool:
