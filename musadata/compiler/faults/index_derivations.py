@@ -15,7 +15,7 @@ from musadata.compiler.faults.derivation import (
     unravel,
     with_values,
 )
-from musadata.compiler.faults.thread_walk import Visit, arguments_of, value_of
+from musadata.compiler.faults.thread_walk import Visit, arguments_of
 from musadata.compiler.ir.code import (
     Binary,
     Choice,
@@ -27,6 +27,7 @@ from musadata.compiler.ir.code import (
     Name,
     Number,
     code,
+    evaluate,
     names_of,
     of_kind,
     settle,
@@ -40,7 +41,7 @@ def _first_parting(edit: Edit, one: Expression, other: Expression, target: Any) 
     """The sizes and the visit of the right program at which two expressions first have different values, and these."""
     for sizes in edit.sizes:
         for visit in edit.walked(0, target, sizes):
-            values = value_of(one, visit.known), value_of(other, visit.known)
+            values = evaluate(one, visit.known), evaluate(other, visit.known)
             if None not in values and values[0] != values[1]:
                 return sizes, visit, *values  # type: ignore[return-value]
     return None
@@ -88,7 +89,7 @@ def _first_past(one: Access, other: Access, edit: Edit, sizes: Sizes, got: int) 
     """Who comes past the end of the tensor, if somebody else than the first one does."""
     total = count_of(edit.shape(one.tensor, sizes) or (0,))
     for visit in edit.walked(0, one.node, sizes) if got < total else ():
-        place = value_of(other.place, visit.known)
+        place = evaluate(other.place, visit.known)
         if place is not None and place >= total:
             values = with_values(own_names(edit, one.place), visit.known)
             return f" {visit.told.capitalize()}, with {values}, is past the end: element {place} of {total}."
@@ -111,7 +112,7 @@ def _strides(access: Access, edit: Edit, sizes: Sizes) -> str:
     shape = edit.shape(access.tensor, sizes)
     match access.place:
         case Binary(Binary(outer, "*", stride), "+", _) if shape and len(shape) > 1:
-            known = value_of(stride, arguments_of(edit.emitted, sizes))
+            known = evaluate(stride, arguments_of(edit.emitted, sizes))
             if known == shape[-1]:
                 return f": {access.tensor} has shape {shape}, so that {outer} steps over rows of {known} elements"
             if known is not None and known in (count_of(shape[n:]) for n in range(1, len(shape))):
@@ -133,8 +134,8 @@ def _swapped_dimensions(edit: Edit) -> Figures:
         for access, twin in zip(edit.accesses(0), edit.accesses(1), strict=True)
         for one, other in zip(edit.walked(0, access.node, sizes), edit.walked(1, twin.node, sizes), strict=False)
         if one.thread == other.thread and all(one.known.get(step) == other.known.get(step) for step in steps)
-        if (meant := value_of(access.place, one.known)) is not None
-        and (got := value_of(access.place, other.known)) is not None
+        if (meant := evaluate(access.place, one.known)) is not None
+        and (got := evaluate(access.place, other.known)) is not None
         and meant != got
     )
     if (first := next(found, None)) is None:
@@ -168,12 +169,12 @@ def _past_the_end(edit: Edit) -> Figures:
         beyond = [
             (one, place)
             for one in edit.walked(1, access.node, sizes, last=True)
-            if (place := value_of(index, one.known)) is not None and place >= (value_of(limit, one.known) or 0)
+            if (place := evaluate(index, one.known)) is not None and place >= (evaluate(limit, one.known) or 0)
         ]
         if grid is None or not beyond:
             continue
         visit, first = beyond[0]
-        total, reached = value_of(limit, visit.known), value_of(access.place, visit.known)
+        total, reached = evaluate(limit, visit.known), evaluate(access.place, visit.known)
         if total is not None and reached is not None:
             return {
                 "at": edit.at(sizes),
@@ -221,8 +222,8 @@ def _short_loop(edit: Edit) -> Figures:
         return None
     for sizes in edit.sizes:
         known = arguments_of(edit.emitted, sizes) | {"blockDim.x": edit.emitted.threads[0]}
-        limit, step = (value_of(one, known) for one in (loop.condition.right, loop.step or code(1)))
-        start = value_of(loop.first, known) or 0
+        limit, step = (evaluate(one, known) for one in (loop.condition.right, loop.step or code(1)))
+        start = evaluate(loop.first, known) or 0
         if limit is None or step is None or limit < 2 or (loop.first == code(0) and (limit - 1 - start) % step):
             continue
         lost, rounds = limit - 1, -(-limit // step)
@@ -247,7 +248,7 @@ def _before_the_start(edit: Edit) -> Figures:
     inside = [one for one in edit.accesses(1) if id(one.node) in within]
     for access, sizes in ((access, sizes) for sizes in edit.sizes for access in inside[:1]):
         for visit in edit.walked(1, access.node, sizes):
-            position, place = value_of(dropped.left, visit.known), value_of(access.place, visit.known)
+            position, place = evaluate(dropped.left, visit.known), evaluate(access.place, visit.known)
             if position is None or position >= 0 or place is None:
                 continue
             values = with_values(own_names(edit, dropped.left), visit.known)

@@ -7,30 +7,25 @@ from typing import Any
 
 from musadata.compiler.emission.launch import EmittedKernel
 from musadata.compiler.ir.code import (
-    Apply,
     Assign,
     Binary,
     Body,
     Choice,
-    Constant,
     Declare,
     Function,
-    Group,
     Guard,
     Jump,
     Loop,
     Name,
-    Number,
     Scope,
     Statement,
-    Unary,
+    evaluate,
     fields_of,
     settle,
     walk,
 )
 
 MOST_THREADS, MOST_STEPS = 1024, 512  # that are followed, and rounds of each loop
-_CONSTANTS = {"true": 1, "false": 0}
 _INTEGERS = ("int", "int64_t", "bool", "size_t")
 
 
@@ -51,63 +46,12 @@ def _place(sides: tuple[int, ...]) -> str:
     return str(sides[0]) if len(sides) == 1 else f"({', '.join(map(str, sides))})"
 
 
-def value_of(one: Any, known: Mapping[str, int]) -> int | None:
-    """The integer that an expression is, as C++ computes it; None where something in it is not known."""
-    match one:
-        case Number():
-            return one.value
-        case Name(name):
-            return known.get(name)
-        case Constant(name):
-            return _CONSTANTS.get(name)
-        case Group(inner) | Apply("static_cast<int>" | "static_cast<int64_t>", (inner,)):
-            return value_of(inner, known)
-        case Unary(sign, operand):
-            value = value_of(operand, known)
-            return None if value is None else {"-": -value, "!": int(not value)}.get(sign)
-        case Choice(condition, yes, no):
-            holds = value_of(condition, known)
-            return None if holds is None else value_of(yes if holds else no, known)
-        case Apply(function, (first, second)) if function.rpartition("::")[2] in ("min", "max"):
-            left, right = value_of(first, known), value_of(second, known)
-            return None if left is None or right is None else (min if function.endswith("min") else max)(left, right)
-        case Binary(first, sign, second):
-            return _operate(value_of(first, known), sign, value_of(second, known))
-    return None
-
-
-def _operate(left: int | None, sign: str, right: int | None) -> int | None:
-    if sign == "&&" and 0 in (left, right):
-        return 0
-    if sign == "||" and (left or right):
-        return 1
-    if left is None or right is None or (sign in "/%" and not right):
-        return None
-    quotient = abs(left) // abs(right) * (1 if left * right >= 0 else -1) if sign in "/%" else 0
-    results = {
-        "+": left + right,
-        "-": left - right,
-        "*": left * right,
-        "/": quotient,
-        "%": left - quotient * right,
-        "<": left < right,
-        ">": left > right,
-        "<=": left <= right,
-        ">=": left >= right,
-        "==": left == right,
-        "!=": left != right,
-        "&&": left and right,
-        "||": left or right,
-    }
-    return int(results[sign]) if sign in results else None
-
-
 def arguments_of(emitted: EmittedKernel, sizes: Mapping[str, int]) -> dict[str, int]:
     """What a kernel's integer parameters are for given sizes."""
     settled = {name: sides[0] for name, sides in settle(emitted.host.setup, sizes).items() if len(sides) == 1}
     known = {**sizes, **settled}
     pairs = zip(emitted.function.parameters, emitted.host.arguments, strict=False)
-    given = {one.name.name: value_of(argument, known) for one, argument in pairs}
+    given = {one.name.name: evaluate(argument, known) for one, argument in pairs}
     return {**sizes, **{name: value for name, value in given.items() if value is not None}}
 
 
@@ -165,9 +109,9 @@ class _Way:
                 return
             match one:
                 case Declare(kind, variables) if kind in _INTEGERS:
-                    found = {name.name: None if value is None else value_of(value, known) for name, value in variables}
+                    found = {name.name: None if value is None else evaluate(value, known) for name, value in variables}
                     known = {name: value for name, value in (known | found).items() if value is not None}
-                case Guard(condition, (Jump("return" | "continue"),)) if value_of(condition, known):
+                case Guard(condition, (Jump("return" | "continue"),)) if evaluate(condition, known):
                     return
                 case Declare():
                     pass
@@ -186,17 +130,17 @@ class _Way:
     def _enter(self, one: Statement, known: dict[str, int]) -> Iterator[dict[str, int]]:
         match one:
             case Guard(condition, body, otherwise) if id(condition) not in self._holding:
-                holds = value_of(condition, known)
+                holds = evaluate(condition, known)
                 if holds is None or bool(holds) == self._holds(body):
                     yield from self.follow(body if self._holds(body) else otherwise, known)
             case Loop(_, variables, condition, step, body) if self._holds(body):
-                value = value_of(one.first, known) if len(variables) == 1 else None
+                value = evaluate(one.first, known) if len(variables) == 1 else None
                 for _ in range(MOST_STEPS):
                     now = known | {one.name: value} if value is not None else known
-                    if value is None or not value_of(condition, now):
+                    if value is None or not evaluate(condition, now):
                         return
                     yield from self.follow(body, now)
-                    by = 1 if step is None else value_of(step, now)
+                    by = 1 if step is None else evaluate(step, now)
                     value = None if by is None else value + by
             case Scope(body):
                 yield from self.follow(body, known)
@@ -208,9 +152,9 @@ class _Way:
         for part in self._conditions:
             match part:
                 case Choice(condition, yes) if id(condition) not in self._holding:
-                    holds = value_of(condition, known)
+                    holds = evaluate(condition, known)
                     if holds is not None and bool(holds) != (id(yes) in self._holding):
                         return False
-                case Binary(left, "&&", right) if id(right) in self._holding and value_of(left, known) == 0:
+                case Binary(left, "&&", right) if id(right) in self._holding and evaluate(left, known) == 0:
                     return False
         return True

@@ -5,8 +5,20 @@ from typing import Any
 
 from musadata.compiler.faults.derivation import Edit, Figures, derives
 from musadata.compiler.faults.kernel_changes import divisor_of
-from musadata.compiler.faults.thread_walk import arguments_of, value_of
-from musadata.compiler.ir.code import Apply, Assign, Binary, Choice, Declare, Name, Number, Unary, of_kind, walk
+from musadata.compiler.faults.thread_walk import arguments_of
+from musadata.compiler.ir.code import (
+    Apply,
+    Assign,
+    Binary,
+    Choice,
+    Declare,
+    Name,
+    Number,
+    Unary,
+    evaluate,
+    of_kind,
+    walk,
+)
 
 
 def _combiners(edit: Edit, name: Name) -> int:
@@ -35,7 +47,7 @@ def _no_mean(edit: Edit) -> Figures:
     divisions = (one for one in walk(edit.parts[0]) if divisor_of(one) is not None and one not in left)
     division: Any = next(divisions, None)
     for sizes in edit.sizes if division is not None else ():
-        count = value_of(divisor_of(division), arguments_of(edit.emitted, sizes))
+        count = evaluate(divisor_of(division), arguments_of(edit.emitted, sizes))
         if count is not None and count > 1:
             return {"at": edit.at(sizes), "divisor": divisor_of(division), "division": division, "count": count}
     return None

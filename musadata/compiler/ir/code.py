@@ -7,6 +7,7 @@ Expressions are written as they read: `Name("start") + threads * 4`. Brackets co
 that are for the reader.
 """
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property, reduce
@@ -505,31 +506,61 @@ def declared_in(node: Node) -> frozenset[str]:
     return frozenset(found)
 
 
-def evaluate(value: Expression, known: Mapping[str, int]) -> int | None:
-    """The integer that an expression of known names is; None if it is none."""
-    if isinstance(value, Number):
-        return value.value
-    if isinstance(value, Name):
-        return known.get(value.name)
-    if isinstance(value, Group):
-        return evaluate(value.inner, known)
-    if isinstance(value, Apply) and value.function.rpartition("::")[2] in ("min", "max"):
-        both = [evaluate(one, known) for one in value.arguments]
-        numbers = [one for one in both if one is not None]
-        return {"min": min, "max": max}[value.function[-3:]](numbers) if len(numbers) == len(both) else None
-    if not isinstance(value, Binary):
+def evaluate(value: Any, known: Mapping[str, int]) -> int | None:
+    """The integer that an expression is, as C++ computes it; None where something in it is not known."""
+    match value:
+        case Number():
+            return value.value
+        case Name(name):
+            return known.get(name)
+        case Constant(name):
+            return {"true": 1, "false": 0}.get(name)
+        case Group(inner) | Apply("static_cast<int>" | "static_cast<int64_t>", (inner,)):
+            return evaluate(inner, known)
+        case Unary(sign, operand):
+            one = evaluate(operand, known)
+            return None if one is None else {"-": -one, "!": int(not one)}.get(sign)
+        case Choice(condition, yes, no):
+            holds = evaluate(condition, known)
+            return None if holds is None else evaluate(yes if holds else no, known)
+        case Apply(function, (first, second)) if function.rpartition("::")[2] in ("min", "max"):
+            left, right = evaluate(first, known), evaluate(second, known)
+            return None if left is None or right is None else (min if function.endswith("min") else max)(left, right)
+        case Binary(first, sign, second):
+            return _operate(evaluate(first, known), sign, evaluate(second, known))
+    return None
+
+
+def _quotient(left: int, right: int) -> int:
+    """Rounded toward 0, as C++ divides."""
+    return abs(left) // abs(right) * (1 if left * right >= 0 else -1)
+
+
+_OPERATIONS: Mapping[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": _quotient,
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "%": lambda left, right: left - _quotient(left, right) * right,
+    "&&": lambda left, right: bool(left and right),
+    "||": lambda left, right: bool(left or right),
+}
+
+
+def _operate(left: int | None, sign: str, right: int | None) -> int | None:
+    if sign == "&&" and 0 in (left, right):
+        return 0
+    if sign == "||" and (left or right):
+        return 1
+    if left is None or right is None or (sign in "/%" and not right) or sign not in _OPERATIONS:
         return None
-    left, right = evaluate(value.left, known), evaluate(value.right, known)
-    if left is None or right is None or (value.sign in "/%" and right == 0):
-        return None
-    operate: Mapping[str, Callable[[int, int], int]] = {
-        "+": int.__add__,
-        "-": int.__sub__,
-        "*": int.__mul__,
-        "/": int.__floordiv__,
-        "%": int.__mod__,
-    }
-    return operate[value.sign](left, right) if value.sign in operate else None
+    return int(_OPERATIONS[sign](left, right))
 
 
 def settle(setup: Iterable[Statement], known: Mapping[str, int]) -> dict[str, tuple[int, ...]]:

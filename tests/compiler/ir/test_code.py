@@ -107,3 +107,11 @@ def test_a_grid_follows_from_what_the_host_computes():
     assert settle(setup, {"a": 100, "b": 7})["blocks"] == (3,)
     assert "blocks" not in settle(setup, {"a": 100})
     assert evaluate(covering(code(33), 16), {}) == 3
+
+
+def test_integers_are_computed_as_in_cpp():
+    known = {"a": -7, "b": 2}
+    assert (evaluate(A / B, known), evaluate(A % B, known)) == (-3, -1)
+    assert evaluate(every(A >= 0, Name("unknown") < B), known) == 0  # what follows a false condition is not asked
+    assert evaluate(every(B >= 0, Name("unknown") < B), known) is None
+    assert evaluate(Choice(A < B, B, Name("unknown")), known) == 2
