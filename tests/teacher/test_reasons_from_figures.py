@@ -32,6 +32,8 @@ TIMES = "wrong in 9 of 9 elements, first at [0]: 40 instead of 2; largest error 
             "",
         ),
         ("wrong in 3 of 9 elements, first at [0]: -1 instead of 1; largest error 2.", ""),
+        ("Not right.\n- It is wrong. All of these are NaN: overflow.", "what is wrong is NaN"),
+        ("Not right.\n- It is wrong.\n- It is wrong. All of these are NaN: overflow.", ""),
         ("error: expected ';' before 'if'", ""),
     ],
 )

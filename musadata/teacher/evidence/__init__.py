@@ -50,6 +50,7 @@ def _shifted(match: re.Match[str]) -> str:
     return f"the result is {off}" if total == 1 else f"the first of {total} elements is {off}, and none is off by more"
 
 
+_FIRST = r"\A(?:(?!- )[^\n]*\n)*- [^\n]*"  # of the findings: others may be of other inputs
 _VALUES, _NUMBER = r"wrong in (\d+) of (\d+) elements", r"(-?[\d.e+-]*\d)"
 _READINGS: tuple[tuple[str, Reading], ...] = (
     (
@@ -66,7 +67,7 @@ _READINGS: tuple[tuple[str, Reading], ...] = (
         r"Everything from flat index (\d+) on is wrong",
         lambda found: f"what lies before flat index {found[1]} is right, and all that follows is wrong",
     ),
-    (r"All of these are NaN", lambda found: "what is wrong is NaN"),
+    (rf"{_FIRST}All of these are NaN", lambda found: "what is wrong is NaN"),
     (
         rf"{_VALUES}(?:, first at \[[^\]]*\])?: {_NUMBER} instead of {_NUMBER}; largest error {_NUMBER}",
         _shifted,
