@@ -278,7 +278,7 @@ def _conjuncts(condition: Expression) -> Iterator[Expression]:
 @derives("missing_vector_tail")
 def _past_the_last_vector(edit: Edit) -> Figures:
     _, new = edit.nodes
-    width = value_of(new.right, {}) if isinstance(new, Binary) else None
+    width = evaluate(new.right, {}) if isinstance(new, Binary) else None
     for sizes in edit.sizes if width else ():
         for visit in edit.walked(1, new, sizes, last=True):
             first, left = visit.known.get("first"), visit.known.get("left")
