@@ -329,6 +329,13 @@ FIXTURES = {
     ),
     "softmax": Fixture("return torch.softmax(x, dim=-1)", ROWS),
     "softmax over channels": Fixture("return torch.softmax(x, dim=1)", two(tensor(2, 5, 4, 3), tensor(3, 17, 2, 2))),
+    "softmax over few channels": Fixture(
+        "return torch.softmax(x * self.s, 1)",
+        two(tensor(2, 6, 4, 3), tensor(3, 6, 7, 2)),
+        "self.s = nn.Parameter(torch.rand(6, 1, 1))",
+    ),
+    "half rows": Fixture("return torch.softmax(F.silu(x), -1)", half("float16", two(tensor(4, 37), tensor(7, 64)))),
+    "half gates": Fixture("return F.silu(x[:, :8]) * x[:, 8:]", half("bfloat16", two(tensor(4, 16), tensor(7, 16)))),
     "log softmax": Fixture("return F.log_softmax(x, dim=0)", ROWS),
     "softmax of columns": Fixture("return torch.softmax(x, 0)", two(tensor(70, 37), tensor(130, 65))),
     "columns of several types": Fixture(

@@ -257,6 +257,19 @@ def test_the_long_operand_of_a_narrow_product_is_read_once(name, few, size, grap
     assert verdict.accepted, verdict.feedback
 
 
+@pytest.mark.parametrize("name", ["matrix product", "half product"])
+@pytest.mark.parametrize(("few", "size"), [(0, 8), (0, 16), (0, 32), (1, 8), (1, 16), (1, 32)])
+def test_tiles_are_as_narrow_as_products(name, few, size, graph_of, verifier):
+    graph = graph_of(name)
+    (narrow,) = graph.inputs[few].type.shape[few if name == "matrix product" else 0].atoms()
+    sizes = dict.fromkeys((origin.name for origin in graph.sizes), 65536) | {narrow.name: size}
+    candidate = build_candidate(graph, PLANS[2], sizes)
+    tile = candidate.kernels[0].schedule.tile
+    assert tile is not None and tile[few] in (size, 2 * size)
+    verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
+    assert verdict.accepted, verdict.feedback
+
+
 @pytest.mark.parametrize(("few", "size"), [(0, 24), (0, 48), (0, 72), (1, 24), (1, 72), (1, 120)])
 def test_narrow_products_have_two_good_tiles(few, size, graph_of, verifier):
     graph = graph_of("matrix product")
@@ -274,6 +287,9 @@ def test_narrow_products_have_two_good_tiles(few, size, graph_of, verifier):
     [
         ("chain", 65536, 0, "vectors of 4 elements"),
         ("chain", 65536, 4, "vectors of 4 elements, grid-stride loop"),
+        ("half gates", 65536, 0, "vectors of 8 elements of rows"),
+        ("half rows", 4096, 0, "one block per row in registers, shared-memory reduction"),
+        ("softmax over few channels", 4096, 2, "one thread per output, its row in registers"),
         ("slices", 65536, 0, "vectors of 4 elements of rows"),
         ("reflect", 256, 1, "blocks along rows"),
         ("embedding", 65536, 0, "one thread per element"),

@@ -15,10 +15,11 @@ from musadata.compiler.emission.pointwise import stored, write_store
 from musadata.compiler.ir.code import UNARY, Braces, Choice, Expression, Guard, Name, Run, Some, apply, every
 from musadata.compiler.ir.index_formulas import Index, Variable, product
 from musadata.compiler.ir.scalar import Buffer, Choose, Compare, Load, Scalar
-from musadata.compiler.lowering.fusion import Kernel, Reduce, Stage, Store
+from musadata.compiler.lowering.fusion import Kernel, Reduce, Scan, Stage, Store
 from musadata.compiler.lowering.layout import flat_position, flatten
 from musadata.tracing.roofline import itemsize
 
+MOST_OWN = 64  # elements that a thread holds alone
 MOST_HELD = 2  # rows in registers at the same time
 _REDUCED = ("sum", "prod", "max", "min", "fast_max", "argmax", "argmin")
 _FLOATS = ("float32", "float16", "bfloat16")
@@ -249,6 +250,85 @@ def always_loaded(value: Scalar) -> Iterator[Load]:
             yield node
         is_guard = isinstance(node, Choose) and any(isinstance(part, Compare) for part in node.condition.walk())
         stack.extend([node.condition] if isinstance(node, Choose) and is_guard else node.children)
+
+
+Place = tuple[Buffer, tuple[Index, ...]]
+
+
+@dataclass(eq=False)
+class OwnRow:
+    """What a thread alone holds of what its point reads more than once, element by element.
+
+    Attributes:
+        axes: that all stages go along, `count` elements in all.
+        loads: that are held, by their places.
+    """
+
+    axes: tuple[Variable, ...]
+    count: int
+    loads: dict[Place, Load]
+    _names: dict[Place, str] = field(default_factory=dict)
+    _counter = ""
+
+    @property
+    def helpers(self) -> list[str]:
+        return []
+
+    def start(self, block: Block, kernel: Kernel) -> None:
+        """Bring all elements."""
+        self._counter = self.axes[0].name if len(self.axes) == 1 else block.fresh("i")
+        for place, load in self.loads.items():
+            self._names[place] = block.fresh(f"{load.buffer.name}_row")
+            block.array(C_TYPES[load.dtype], self._names[place], self.count)
+        with self._each(block):
+            for place, load in self.loads.items():
+                block.assign(Name(self._names[place])[self._counter], block.value(load))
+
+    @contextmanager
+    def pieces(self, block: Block, *stages: Stage) -> Iterator[Expression | None]:
+        """A row is one piece."""
+        yield None
+
+    @contextmanager
+    def elements(self, block: Block, stages: Sequence[Stage], start: Expression | None) -> Iterator[None]:
+        """The loop over all elements, with names for those that are held."""
+        with self._each(block):
+            for load in (load for stage in stages for load in stage.value.loads):
+                if name := self._names.get((load.buffer, load.index)):
+                    block.name(load, Name(name)[self._counter])
+            yield
+
+    def write_stores(self, block: Block, store: Store) -> None:
+        with self.elements(block, [store], None):
+            write_store(block, store)
+
+    def holds(self, stage: Stage) -> bool:
+        return stage.axes == self.axes
+
+    @contextmanager
+    def _each(self, block: Block) -> Iterator[None]:
+        with block.unrolled(self._counter, self.count):
+            if len(self.axes) > 1:
+                decode(block, self._counter, self.axes, frozenset(self.axes))
+            yield
+
+
+def own_row(kernel: Kernel) -> OwnRow | None:
+    """What a thread can hold of its point: what stages along the same few elements read more than once."""
+    stages = [stage for stage in kernel.stages if stage.axes]
+    axes = stages[0].axes if stages else ()
+    count = product(axis.extent for axis in axes).constant or MOST_OWN + 1
+    if count > MOST_OWN or any(isinstance(stage, Scan) or stage.axes != axes for stage in stages):
+        return None
+    read: dict[Place, list[Load]] = {}
+    for stage in stages:
+        for load in {(load.buffer, load.index): load for load in always_loaded(stage.value)}.values():
+            if load.children or load.buffer in kernel.outputs:
+                continue
+            if load.variables & frozenset(axes) and load.variables & frozenset(kernel.axes):
+                read.setdefault((load.buffer, load.index), []).append(load)
+    held = {place: loads[0] for place, loads in read.items() if len(loads) > 1}
+    return OwnRow(axes, count, held) if held and count * len(held) <= MOST_OWN else None
 
 
 def _after_calls(function: tuple[str, str]) -> tuple[bool, tuple[str, str]]:

@@ -84,7 +84,11 @@ _NARROW_COLS = (*_FEW_COLS, RegisterTile(128, 32, 16, 8, 4), WIDE_SHAPES[2], _SO
 _NARROW_ROWS_WIDE = (*_FEW_ROWS, RegisterTile(32, 64, 16, 4, 4), MEDIUM, WIDE_SHAPES[2], WIDE_SHAPES[0])
 _NARROW_COLS_WIDE = (*_FEW_COLS, RegisterTile(64, 32, 16, 4, 4), MEDIUM, WIDE_SHAPES[1], WIDE_SHAPES[0])
 # Those of the large ones where some operand is moved element by element.
-_ELEMENTWISE = {LARGE: replace(LARGE, depth=8), WIDE_SHAPES[0]: replace(WIDE_SHAPES[0], depth=8)}
+_ELEMENTWISE = {
+    LARGE: replace(LARGE, depth=8),
+    WIDE_SHAPES[0]: replace(WIDE_SHAPES[0], depth=8),
+    **{few[0]: few[1] for few in (_FEW_ROWS, _FEW_COLS)},  # a line of these has more elements than a block has threads
+}
 _FEW_BLOCKS = 264  # two for each multiprocessor of a large GPU: with fewer, blocks of more threads keep it busy
 
 

@@ -17,7 +17,7 @@ from musadata.compiler.emission.cpp import (
     number,
     update,
 )
-from musadata.compiler.emission.held_rows import HeldRow, held_row
+from musadata.compiler.emission.held_rows import HeldRow, OwnRow, held_row, own_row
 from musadata.compiler.emission.launch import EmittedKernel, constant, count_of, finish, linear_setup
 from musadata.compiler.emission.pointwise import decoded, write_store
 from musadata.compiler.ir.code import (
@@ -72,13 +72,13 @@ class Team:
     collective: str = ""
     memory: int = 0
     online: bool = False
-    row: HeldRow | None = None
+    row: HeldRow | OwnRow | None = None
 
 
 def emit_thread(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     """One thread per point, or a bounded grid of threads that stride over the points."""
     block, point, threads = new_block(kernel, schedule), point_name(kernel), schedule.get(Bind).amount
-    team = Team(online=schedule.online)
+    team = Team(online=schedule.online, row=own_row(kernel) if schedule.find(Staged) else None)
     block.point_loop(point, schedule.strides, lambda: work(kernel, block, team, point))
     setup = linear_setup(block, kernel.axes, threads, stride=schedule.strides)
     return finish(kernel, schedule, block, setup, threads=(threads,), counts=("total",))
@@ -294,7 +294,7 @@ class _Work:
         block.hoist(largest.value, self.fixed, self.known)
         block.variable(kind, top.name, least)
         block.variable(kind, total.name, identity("sum", dtype))
-        if row is not None:
+        if isinstance(row, HeldRow):
             row.write_exponentials(block, largest, top, total, is_shifted(below))
         else:
             with _loops(block, _bounded(block, largest.axes), self.team):
@@ -327,7 +327,7 @@ class _Work:
     def _reduce_moments(self, sum_: Reduce, squares: Reduce) -> None:
         """A sum and the squares around the mean in one pass: what each thread found is moved to the mean of all."""
         block = self.block
-        assert self.team.row is not None
+        assert isinstance(self.team.row, HeldRow)
         block.hoist(sum_.value, self.fixed, self.known)
         total, spread = self.names[sum_.local], self.names[squares.local]
         count, mean, found = (Name(block.fresh(name)) for name in ("own_count", "own_mean", "own_squares"))

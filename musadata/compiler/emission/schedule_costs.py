@@ -221,7 +221,8 @@ class _Work:
         schedule = self.emitted.schedule
         turned = schedule.find(Stage, "elements") is not None
         wide = schedule.find(Vectorise)
-        vectors, apart = wide or schedule.find(Stage, "inner"), wide.amount if wide else 1
+        held = schedule.find(Stage, "inner") if schedule.team != "thread" else None  # a thread alone has no vectors
+        vectors, apart = wide or held, wide.amount if wide else 1
         points *= apart
         requests, asked, fetched = 0.0, 0.0, 0.0
         worst: tuple[int, Buffer | None] = (0, None)

@@ -20,7 +20,7 @@ from musadata.compiler.emission import (
     tiled,
     vectorised,
 )
-from musadata.compiler.emission.held_rows import held_row
+from musadata.compiler.emission.held_rows import held_row, own_row
 from musadata.compiler.emission.rowwise import WARP
 from musadata.compiler.emission.tile_operands import choose_tile, count_blocks
 from musadata.compiler.ir.code import Name
@@ -361,6 +361,21 @@ _REDUCTIONS = (
             and columns.are_rows(case.kernel)
         ),
         lambda case: _by_warps(case.total),
+    ),
+    Row(
+        "what a thread reads several times it holds in registers",
+        lambda case: (
+            case.plan.held
+            and not case.plan.alike
+            and case.total > BUSY
+            and (case.columns or not case.long)
+            and own_row(case.kernel) is not None
+        ),
+        lambda case: (
+            Bind("outputs", "thread", min(128, pointwise.threads_for(case.total))),
+            Stage("inner", "registers", case.inner),
+            Combine("inner", "thread"),
+        ),
     ),
     Row(
         "points alone fill a GPU, and what they add up is not too long for a thread",
