@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from musadata.compiler.ir.program import Contraction
-from musadata.compiler.ir.scalar import Buffer, Local, Named, Scalar, free_name
+from musadata.compiler.ir.scalar import RESERVED_NAMES, Buffer, Local, Named, Scalar, free_name
 from musadata.compiler.lowering.fusion import Kernel, Reduce, Scan, Stage
 from musadata.compiler.lowering.rewriting import Rewriting
 
@@ -86,7 +86,9 @@ class _Renaming(Rewriting):
 def _plain(name: str) -> str:
     """A node's name without its number: batch_norm for batch_norm12, conv_product for conv3_product."""
     plain = re.sub(r"(?<=[a-z])\d+(?=_|$)|(?<=\dd)_?\d+(?=_|$)", "", name).strip("_")
-    return plain if plain.isidentifier() else name
+    if not plain.isidentifier():
+        return name
+    return f"{plain}_data" if plain in RESERVED_NAMES else plain  # as `Program.fresh` has it
 
 
 def options_of(buffer: Buffer, is_made: bool) -> list[str]:

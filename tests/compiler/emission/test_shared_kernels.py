@@ -11,8 +11,10 @@ from musadata.compiler.emission.block import Block
 from musadata.compiler.emission.candidate import build_candidate
 from musadata.compiler.emission.launch_blocks import fold_blocks
 from musadata.compiler.emission.schedule_plan import PLANS
+from musadata.compiler.emission.short_names import options_of
 from musadata.compiler.ir.code import Assign, Invoke, Jump, Name, Statement
 from musadata.compiler.ir.printing import text_of
+from musadata.compiler.ir.scalar import Buffer
 from musadata.config import BackendType, VerifierConfig
 from tests.compiler.references import FIXTURES, task_of
 
@@ -170,3 +172,8 @@ def test_no_allocation_counts_the_elements_of_what_it_makes(graph_of, verifier):
         assert f"{made}.numel()" not in line
     verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
     assert verdict.accepted, verdict.feedback
+
+
+def test_no_tensor_has_the_short_name_of_a_device_function():
+    """A second sigmoid loses its number, and its kernel calls `sigmoid`."""
+    assert options_of(Buffer("sigmoid2", (), "float32", "temporary"), True) == ["sigmoid_data"]
