@@ -9,6 +9,7 @@ from musadata.records import Candidate, Message, Trajectory
 from musadata.sampling.structure import describe_structure, is_near_identical
 from musadata.training_rows import ChatMessage
 
+_LAUNCH_MS = 0.005  # below which no bound means anything: a launch alone takes that
 MOST_OF_BOUND = 2.0  # times as long as the task's bound: an answer that is expected to take longer is no target
 LONGEST_ANSWER = 100_000  # characters, about the 32 K tokens of the paper's answers
 Prompt = tuple[ChatMessage, ...]
@@ -41,7 +42,8 @@ class Sampled:
         """Whether it may be learnt: it is right, and its own cost table does not condemn it. Where a device measured it
         to be faster than eager PyTorch, that counts instead."""
         one = self.candidate
-        is_fast = (one.speedup or 0.0) > 1.0 or (one.expected_ms or 0.0) <= MOST_OF_BOUND * (one.bound_ms or math.inf)
+        bound_ms = max(one.bound_ms or math.inf, _LAUNCH_MS)
+        is_fast = (one.speedup or 0.0) > 1.0 or (one.expected_ms or 0.0) <= MOST_OF_BOUND * bound_ms
         return self.is_right and is_fast
 
 

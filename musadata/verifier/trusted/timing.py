@@ -191,7 +191,11 @@ def _alternate(
         eager_turn = _settle(policy, baseline)
         if eager_turn and min(again.times) > policy.slow * statistics.median(eager_turn.times):
             return [again], [eager_turn]
-    count = _calls_per_turn(policy, max(first_ms, eager_turn.times[0] if eager_turn else 0.0))
+    longer_ms = max(first_ms, eager_turn.times[0] if eager_turn else 0.0)
+    count = _calls_per_turn(policy, longer_ms)
+    if longer_ms > policy.longest_ms:  # the first calls were the warm-up, and minutes would make it no more certain
+        again, eager_turn = (yield from _turn(count)), eager_turn and _try_turn(baseline, count)
+        return [again], [eager_turn] if eager_turn else []
     own, eager, has_baseline = yield from _warm_up(policy, baseline if eager_turn else None, count)
     most = policy.rounds * max(1, round(policy.repetitions / policy.turn))
     while len(own) < most and not _is_enough(policy, own, eager):

@@ -193,6 +193,13 @@ def test_slow_kernels_are_called_less_often():
     assert POLICY.least <= measured.timings[0].repetitions < POLICY.repetitions / 2
 
 
+def test_one_turn_of_calls_of_seconds_is_enough():
+    for eager_ms, own_ms in ((3500.0, 4600.0), (1100.0, 900.0)):
+        measured, turns = drive(rival := Rival(eager_ms), steady(own_ms))
+        assert [one.median_ms for one in measured.timings] == [own_ms, eager_ms]
+        assert (measured.timings[0].repetitions, turns, rival.turns) == (2, 2, 3)
+
+
 def test_work_that_events_do_not_show_is_cheating():
     measured, _ = drive(Rival(2.0), steady(0.01, overhead=2.0))
     assert measured.error_class is ErrorClass.CHEATING
