@@ -12,10 +12,10 @@ from musadata.tasks.reference_loading import set_seed
 _INTEGERS = (torch.int32, torch.int64)
 _RANDOM = ["normal", "uniform", "random", "bernoulli", "exponential", "randn", "rand", "randint"]
 _FILLS = frozenset([*_RANDOM, "zeros", "ones", "full", "empty"])
-# What keeps independent values independent, of one tensor and numbers.
+# What keeps independent values independent, of one tensor and numbers, and makes no value as frequent as zeros of ReLU.
 _SCALAR = ["mul", "add", "sub", "rsub", "div", "neg", "abs", "floor", "ceil", "round", "sign", "sqrt", "square", "exp"]
 _COMPARED = ["gt", "ge", "lt", "le", "eq", "ne", "logical_not", "bitwise_not", "remainder", "floor_divide", "pow"]
-_CURVES = ["log", "sigmoid", "tanh", "relu", "clamp", "clamp_min", "clamp_max", "tril", "triu"]
+_CURVES = ["log", "sigmoid", "tanh", "tril", "triu"]
 _MOVED = ["view", "_unsafe_view", "_reshape_alias", "reshape", "t", "transpose", "permute", "unsqueeze", "squeeze"]
 _COPIED = ["_to_copy", "clone", "copy", "alias", "detach", "contiguous", "view_as_complex", "view_as_real"]
 _KEEPS = frozenset([*_SCALAR, *_COMPARED, *_CURVES, *_MOVED, *_COPIED])

@@ -356,7 +356,8 @@ def test_sizes_that_values_name_are_not_shrunk():
         ("torch.stack([x := torch.randint(1, 39, (10,)), 40 - x], 1)", "own"),  # parts of a whole
         ("torch.arange(12).repeat(10, 1)", "integers"),
         ("torch.tensor([0, 40])", "own"),  # where parts begin
-        ("torch.randn(9, 9).clamp(min=-1).double() * 2 + 1", "uniform"),
+        ("torch.randn(9, 9).abs().double() * 2 + 1", "uniform"),
+        ("torch.randn(9, 9).relu()", "own"),  # half of it zeros
         ("torch.empty(9, 9).uniform_(2, 4)", "uniform"),
         ("torch.randn(9, 9).softmax(1)", "own"),
         ("torch.where(torch.arange(12) < torch.randint(1, 13, (4, 1)), 0.0, -1e8)", "own"),
