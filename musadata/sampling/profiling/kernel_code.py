@@ -14,10 +14,12 @@ from musadata.verifier.compilation.speculative_compile import predict_sources
 _LOOPS = frozenset({"for_statement", "while_statement", "do_statement", "for_range_loop"})
 _STEPS = re.compile(r"__syncthreads\w*|__syncwarp|__shfl\w*_sync|__(any|all|ballot|match_any|match_all|reduce\w*)_sync")
 _VECTOR = re.compile(r"\b(?:u?(?:char|short|int|long|longlong)|float|double|half|__half|__nv_bfloat16)([234])\b")
+_ALIGN = re.compile(rb"__align__\s*\((?:[^()]|\([^()]*\))*\)")
 _BYTES = {"char": 1, "short": 2, "int": 4, "long": 8, "float": 4, "double": 8, "half": 2, "bfloat16": 2}
 _UNSEEN = (
     (re.compile(r"\basm\b"), "inline PTX"),
     (re.compile(r"\bwmma\b"), "tensor core fragments"),
+    (re.compile(r"\bstruct\s+__align__"), "vectors of a width that is a parameter"),
     (re.compile(r"__pipeline_|memcpy_async|\bmemcpy\b"), "copies that are not accesses of threads"),
     (re.compile(r"coalesced_threads|__activemask|tiled_partition|cooperative_groups"), "groups of some lanes"),
     (re.compile(r"\bgoto\b"), "jumps"),
@@ -145,10 +147,12 @@ def _parser() -> Parser:
 
 def _find_functions(code: str) -> dict[str, _Function]:
     found: dict[str, _Function] = {}
-    for node in _walk(_parser().parse(code.encode()).root_node):
+    text_of = code.encode()
+    blank = _ALIGN.sub(lambda found: b" " * len(found[0]), text_of)  # of which the grammar knows nothing
+    for node in _walk(_parser().parse(blank).root_node):
         if node.type == "function_definition" and (name := _name_of(node)):
             whole = node.parent if node.parent and node.parent.type == "template_declaration" else node
-            text = (whole.text or b"").decode(errors="replace")
+            text = text_of[whole.start_byte : whole.end_byte].decode(errors="replace")
             found.setdefault(name, _Function(node, text))
     return found
 

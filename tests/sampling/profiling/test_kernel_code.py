@@ -81,3 +81,15 @@ def test_an_access_in_a_called_function_stands_where_the_call_does():
 def test_what_accesses_do_not_show_is_named(body):
     assert read(body).unseen
     assert not read("s += __shfl_down_sync(0xffffffffu, s, 8);").unseen
+
+
+def test_alignment_of_a_structure_hides_no_kernel():
+    move = "template <int N, typename T>\n__device__ void move(T* to, const T* from) {\n"
+    move += "    struct __align__(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vector { T of[N]; };\n"
+    move += "    *reinterpret_cast<Vector*>(to) = *reinterpret_cast<const Vector*>(from);\n}\n"
+    kernel = "__global__ void copy(const float* x, float* y) {\n    __align__(16) float part[4];\n"
+    with_vectors = kernel + "    move<4>(part, x);\n    move<4>(y, part);\n}\n"
+    plain = "__global__ void one(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }\n"
+    found = read_cuda(move + with_vectors + plain)
+    assert (found["copy"].unseen, found["one"].unseen) == ("vectors of a width that is a parameter", "")
+    assert "__align__(16) float part[4];" in found["copy"].text
