@@ -212,6 +212,15 @@ def test_host_code_is_run_over_memory_that_is_never_touched(verifier, task, relu
     assert (finding.rule, finding.condition) == ("device.launch", "declared") and "70000" in finding.message
 
 
+def test_a_size_that_host_code_refuses_is_none_that_it_is_right_for(verifier, task, relu, monkeypatch):
+    monkeypatch.setattr(verifier, "_at_declared", False)
+    narrow = relu.replace(
+        "int n = dense.numel()", 'TORCH_CHECK(dense.size(0) < 1000, "too many"); int n = dense.numel()'
+    )
+    (finding,) = verifier.verify(task, narrow).findings
+    assert (finding.rule, finding.condition) == ("execute.exception", "declared") and "too many" in finding.message
+
+
 def test_a_program_is_not_blamed_for_what_it_would_take_at_the_declared_size(verifier, task, relu, monkeypatch):
     monkeypatch.setattr(verifier, "_at_declared", False)
     slow = relu.replace("return y;", "volatile long k = 0; while (n > 500000) k = k + 1; return y;")

@@ -27,7 +27,7 @@ from musadata.verifier.trusted.candidate_report import Report, Result, read_fact
 from musadata.verifier.trusted.candidate_session import Compilations, describe_plan, run_untimed
 from musadata.verifier.trusted.compare import compare_result, find_outside_harness
 from musadata.verifier.trusted.expectation import BadReference, Expectation, ExpectedSet
-from musadata.verifier.trusted.judge import describe_exception, refused_launches
+from musadata.verifier.trusted.judge import NO_FAULT, describe_exception, fails_on_host, refused_launches
 from musadata.verifier.trusted.plan import derive_seed
 from musadata.verifier.trusted.verifier_resources import Resources
 
@@ -50,7 +50,6 @@ _GROSS = 8.0  # times what is allowed elsewhere: sums of many values differ by m
 _FEW_INTEGERS = 0.01  # of an output may differ where real values nearly tie
 _PART = 1 << 22  # elements that are compared at a time
 _SHARING = re.compile(r"atomic|grid_group|this_grid|__threadfence|volatile|cooperative")  # blocks that need others
-_NO_FAULT = ("memory", "bad_alloc", "not emulated")
 
 
 @dataclass(frozen=True)
@@ -173,10 +172,9 @@ def _find_in_failure(report: Report, made: CallFacts, certain: bool) -> list[Fin
     faults = report.kernel_faults()
     if faults:
         return [rules.device_rule(kind).worded(text, line) for kind, text, line, _ in faults] if certain else []
-    if made.error is None or any(sign in made.error.message for sign in _NO_FAULT):
-        return []
-    certain |= not made.records.to_host and not made.records.launches
-    return [describe_exception(made.error)] if certain else []
+    if certain and made.error and not any(sign in made.error.message for sign in NO_FAULT):
+        return [describe_exception(made.error)]
+    return fails_on_host(made)
 
 
 def _find_in_sample(report: Report, expectation: Expectation, source: str) -> list[Finding]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from musadata.records import ConditionFact, ErrorClass, Facts, Finding, Timing, VerifyStage
 from musadata.sandbox import Outcome
-from musadata.verifier.protocol.messages import Call, CallRecords, ErrorFacts, Json
+from musadata.verifier.protocol.messages import Call, CallFacts, CallRecords, ErrorFacts, Json
 from musadata.verifier.protocol.variants import DECLARED, INFINITE, PLAIN, STRIDED, condition_of
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.trusted.candidate_report import Report
@@ -110,8 +110,9 @@ def judge(
         *check_runtime_legality(report, calls, expectation),
         *_check_start(report, expectation),
     ]
-    if not report.facts.reserved.records.to_host:  # what it read there means nothing
-        found += map(at_declared, refused_launches(report.facts.reserved.records))
+    reserved = report.facts.reserved
+    if not reserved.records.to_host:  # what it read there means nothing
+        found += map(at_declared, [*refused_launches(reserved.records), *fails_on_host(reserved)])
     finite = [item for item in expectation.sets if item.plan.variant != INFINITE]
     if finite and not any(item.discriminating for item in finite) and not _is_constant(expectation.sets):
         found.append(rules.TASK_NOT_DISCRIMINATING.finding())
@@ -207,6 +208,13 @@ def _judge_end(outcome: Outcome, report: Report, calls: Sequence[Call], conditio
     return findings
 
 
+def fails_on_host(made: CallFacts) -> list[Finding]:
+    """The exception that a call's host code raises before anything that depends on values: a size that it refuses."""
+    if made.error is None or made.records.to_host or made.records.launches:
+        return []
+    return [] if any(sign in made.error.message for sign in NO_FAULT) else [describe_exception(made.error)]
+
+
 def describe_exception(error: ErrorFacts) -> Finding:
     """A finding with its type, message, and line in the candidate."""
     message = " ".join(error.message.split())
@@ -222,6 +230,7 @@ def _candidate_line(traceback: str) -> int:
         return 0
 
 
+NO_FAULT = ("memory", "bad_alloc", "not emulated")  # of the machine, or of the emulator
 _CUDA_ERRORS = {
     1: "invalid argument",
     2: "out of memory",
