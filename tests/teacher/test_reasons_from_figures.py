@@ -13,6 +13,10 @@ TIMES = "wrong in 9 of 9 elements, first at [0]: 40 instead of 2; largest error 
     [
         (PAST, "the access is at element 3920 of an allocation with 3920"),
         (PAST.replace(" 0 bytes", " 8 bytes"), "the access is at element 3922 of an allocation with 3920"),
+        (
+            PAST.replace("of 4 bytes", "of 16 bytes"),
+            "the access of 16 bytes is at byte 15680 of an allocation with 15680",
+        ),
         ("The output has shape (40, 7, 35) instead of (7, 40, 35).", "dimensions 0 and 1 have changed places"),
         ("The output has shape (4, 7) instead of (4, 8).", "dimension 1 is 7 and should be 8"),
         ("The output has shape (4,) instead of (4, 1).", "the result has rank 1 and should have rank 2"),

@@ -32,8 +32,7 @@ def _own_results(edit: Edit) -> Figures:
     for sizes in edit.sizes:
         count = _longest(edit, sizes)
         if count > 1:
-            own = -(-count // sharing)
-            return {"at": edit.at(sizes), "sharing": sharing, "count": count, "own": own, "gone": gone}
+            return {"at": edit.at(sizes), "sharing": sharing, "count": count, "gone": gone}
     return None
 
 

@@ -22,8 +22,10 @@ def sentence(clause: str) -> str:
 
 
 def _past_the_end(match: re.Match[str]) -> str:
-    """Which element an access is at."""
+    """Which element an access is at; which byte, where it may be of several elements at once."""
     size, past, whole = map(int, match.groups())
+    if size > 8:
+        return f"the access of {size} bytes is at byte {whole + past} of an allocation with {whole}"
     return f"the access is at element {(whole + past) // size} of an allocation with {whole // size}"
 
 
