@@ -41,10 +41,11 @@ def write_reasoning(
 
 def write_plan(task: Task, traces: Sequence[Trace], candidate: Candidate) -> str:
     """What decides the design of an answer: its kernels, where there are several, and the choice of a schedule, where
-    it is the best that is known."""
+    it is the best that is known; where it is neither, how threads are mapped to elements."""
     analysis = TaskAnalysis(task, tuple(traces), candidate)
     kernels = [write_decomposition(analysis)] if len(analysis.facts) > 1 else []
-    return "\n\n".join(filter(None, [*kernels, write_choice(analysis, defended=True)]))
+    told = "\n\n".join(filter(None, [*kernels, write_choice(analysis, defended=True)]))
+    return told or write_index_mapping(analysis)
 
 
 def write_analysis(
