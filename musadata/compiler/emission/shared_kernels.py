@@ -406,7 +406,8 @@ class _Shared:
         if threads is not None and isinstance(threads.value, Number):
             count = threads.value.digits
             setup = tuple(_inlined(one, int(count)) for one in setup if one is not threads)
-        self._host = Launch(tuple(setup), f"{name}{given}", tuple(pointers), threads=count, stream="stream()")
+        launched = Launch(tuple(setup), f"{name}{given}", tuple(pointers), threads=count, stream="stream()")
+        self._host = replace(launched, has_shared_bytes=self._emitted.host.has_shared_bytes)
         buffers = [(b, self._rename[b.name]) for b in kernel_buffers(self._emitted.kernel)]
         outputs = [self._rename[b.name] for b in self._emitted.kernel.outputs]
         is_step = self._emitted.kernel.steps is not None
