@@ -40,6 +40,7 @@ from musadata.compiler.ir.scalar import Added, Choose, Load, Scalar
 from musadata.compiler.ir.schedule import Prefetch, Schedule, Stage, Step, TensorCore, Tile
 from musadata.compiler.lowering.fusion import Kernel, Store
 
+_SWIZZLED = 64  # elements of a line among which eight at a time change places
 _SIDE = 16  # of a fragment, but for the columns of the right operand's and of the sums': eight
 _PADDING = 8  # floats at the end of a line of results, so that the lines that a warp writes reach different banks
 _PLACES = ("warp", "lane", "warp_row", "warp_col", "line", "at", "first", "whole")
@@ -174,9 +175,9 @@ class _OnTensorCores:
         return total(sizes) * apply("sizeof", kind)
 
     def _layout(self, operand: Operand) -> tuple[int, int]:
-        """Lines of an operand's tile, and their length: as neighbours lie in memory."""
+        """Lines of an operand's tile, and their length: as neighbours lie in memory, and what `swizzle` exchanges."""
         extent = operand.extent(self.tile)
-        return (extent, self.tile.depth) if operand.along_depth else (self.tile.depth, extent)
+        return (extent, self.tile.depth) if operand.along_depth else (self.tile.depth, max(extent, _SWIZZLED))
 
     def _place(self, operand: Operand, slice_number: Expression) -> Expression:
         """A thread's element i of a slice in shared memory."""
