@@ -17,7 +17,7 @@ _SCALAR = ["mul", "add", "sub", "rsub", "div", "neg", "abs", "floor", "ceil", "r
 _COMPARED = ["gt", "ge", "lt", "le", "eq", "ne", "logical_not", "bitwise_not", "remainder", "floor_divide", "pow"]
 _CURVES = ["log", "sigmoid", "tanh", "tril", "triu"]
 _MOVED = ["view", "_unsafe_view", "_reshape_alias", "reshape", "t", "transpose", "permute", "unsqueeze", "squeeze"]
-_COPIED = ["_to_copy", "clone", "copy", "alias", "detach", "contiguous", "view_as_complex", "view_as_real"]
+_COPIED = ["_to_copy", "clone", "copy", "alias", "detach", "contiguous"]
 _KEEPS = frozenset([*_SCALAR, *_COMPARED, *_CURVES, *_MOVED, *_COPIED])
 
 
