@@ -31,8 +31,8 @@ def expected_seconds(candidate: Candidate, sizes: Mapping[str, int], device: Dev
 
 
 def bound_seconds(candidate: Candidate, trace: Trace, sizes: Mapping[str, int], device: Device = H100) -> float:
-    """Below what no program of the task can go: what has to be read of its inputs and parameters and its outputs at the
-    bandwidth of memory, or its FLOPs at the rate of the unit that its products have."""
+    """Seconds that every program of the task needs at the least: for its outputs and what has to be read of its inputs
+    and parameters at the bandwidth of memory, or for its FLOPs at the rate of the unit of its products."""
     loads = [load for one in candidate.kernels for stage in one.kernel.stages for load in stage.value.loads]
     read = bytes_read([load for load in loads if load.buffer.role in ("argument", "state")], sizes)
     moved = read + sum(tensor_bytes(fact) for fact in trace.tensors if fact.role == "output")
@@ -113,9 +113,8 @@ def _table(title: str, ways: Sequence[Cost], compared: Mapping[int, str]) -> str
     """Each schedule with the times of its limits; the one that bounds it is in bold. The first is taken. `compared` are
     what the others have against the best one, by their identity."""
     limits = list(dict.fromkeys(name for cost in ways for name in cost.limits))
-    given = {"memory": bytes_text(ways[0].moved)}
-    if ways[0].flops:
-        given["arithmetic"] = in_units(ways[0].flops, "FLOP")
+    made = in_units(ways[0].flops, "FLOP") if ways[0].flops else "indices aside"
+    given = {"memory": bytes_text(ways[0].moved), "arithmetic": made}
     named = [f"{name}, {given[name]}" if name in given else name for name in limits]
     heading = [title, "blocks × threads", "at once", *named, "against the best"]
     rows: list[list[str]] = []
