@@ -141,7 +141,7 @@ def test_the_fastest_program_is_the_best_whatever_was_planned(story):
     assert rows[0].candidate_id == candidates[-1].candidate_id
 
 
-@pytest.mark.parametrize("given_away", ["the line is named", "it is not allowed"])
+@pytest.mark.parametrize("given_away", ["the line is named", "it is not allowed", "the remedy is named"])
 def test_what_the_report_says_itself_is_no_repair(story, given_away):
     task, annotation, candidates, trajectories = story
     failed = next(one for one in candidates if one.sample == 1 and not one.accepted)
@@ -149,6 +149,8 @@ def test_what_the_report_says_itself_is_no_repair(story, given_away):
     [line, *_] = lines_at_fault(failed.source, mended.source)
     kind = ErrorClass.NOT_ALLOWED if given_away == "it is not allowed" else ErrorClass.COMPILE
     finding = Finding("compile.error", "error: here", line=line)
+    if given_away == "the remedy is named":
+        kind, finding = ErrorClass.CORRECTNESS, Finding("correctness.strides", "Wrong (call .contiguous()).")
     told = dataclasses.replace(failed, error_class=kind, findings=(finding,))
     others = [told if one is failed else one for one in candidates]
     assert "repair" not in {row.family for row in answer_rows(task, annotation, others, trajectories)}

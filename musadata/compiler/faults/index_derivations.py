@@ -196,13 +196,14 @@ def _past_the_end(edit: Edit) -> Figures:
 
 @derives("wrong_launch_geometry")
 def _too_few_blocks(edit: Edit) -> Figures:
+    first: Figures = None
     for sizes in edit.sizes:
         known = {**sizes, **{k: v[0] for k, v in settle(edit.emitted.host.setup, sizes).items() if len(v) == 1}}
         total, threads = known.get("total"), known.get("threads")
         if total is None or not threads or total % threads == 0:
             continue
         blocks, enough = total // threads, -(-total // threads)
-        return {
+        figures = {
             "form": "wrong_launch_geometry" if blocks else "launch_of_no_block",
             "at": edit.at(sizes),
             "total": total,
@@ -212,7 +213,10 @@ def _too_few_blocks(edit: Edit) -> Figures:
             "blocks": plural(blocks, "block"),
             "covered": blocks * threads,
         }
-    return None
+        if not blocks:
+            return figures  # of all that goes wrong a report names the refused launch
+        first = first or figures
+    return first
 
 
 @derives("off_by_one")

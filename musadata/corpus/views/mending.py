@@ -11,6 +11,7 @@ from musadata.records import Candidate
 
 _MOST_CHANGES = 2  # more of them are another program, which says nothing of the fault
 _MOST_LINES = 12
+_NAMES_REMEDY = "correctness.strides"  # the rule whose finding says to call `.contiguous()`
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,10 @@ def lines_at_fault(wrong: str, right: str) -> list[int]:
 
 
 def leaves_open(wrong: Candidate, right: Candidate) -> bool:
-    """Whether the verifier's report on a program leaves something to find: it neither says what is not allowed nor
-    names a line that has to change."""
-    if wrong.error_class is not None and wrong.error_class.is_illegal:
+    """Whether the verifier's report on a program leaves something to find: it says neither what is not allowed nor how
+    to mend it, as of strides, and names no line that has to change."""
+    names_remedy = {finding.rule for finding in wrong.findings} == {_NAMES_REMEDY}
+    if names_remedy or (wrong.error_class is not None and wrong.error_class.is_illegal):
         return False
     reported = {finding.line for finding in wrong.findings if finding.line}
     return not reported.intersection(lines_at_fault(wrong.source, right.source))

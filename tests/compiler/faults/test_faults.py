@@ -202,7 +202,10 @@ def test_a_wrong_index_is_told_by_the_first_element_that_is_another(candidate_of
 
 
 def test_a_grid_that_is_too_small_is_told_by_the_elements_that_are_left(candidate_of):
-    _, _, why = derived("wrong_launch_geometry", candidate_of("linear", PLANS[1]), {"rows": 9})
+    honest, faulty, why = derived("wrong_launch_geometry", candidate_of("linear", PLANS[1]), {"rows": 9})
+    both = replace(honest, hints=({"rows": 9}, {"rows": 2}))
+    refused = derive("wrong_launch_geometry", both, faulty)
+    assert refused.wrong.startswith("At rows = 2, total is 40, and 40 / 128 is 0"), "what a report begins with"
     assert (
         "180 / 128 is 1 block. These have 128 threads" in why.wrong
         and "what threads 128 to 179 would compute" in why.wrong
