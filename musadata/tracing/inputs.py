@@ -1,7 +1,8 @@
 """Fresh values for the arguments of a reference's `forward`, the same on every machine.
 
 Torch's own generators differ between instruction sets, so values are computed here from the raw bits of numpy's PCG64
-(whose stream numpy guarantees) with exact arithmetic only; but those that only a reference itself can draw.
+(whose stream numpy guarantees) with exact arithmetic only. Inputs of kind `own` are the exception: the reference draws
+them, mostly with torch's generators.
 """
 
 import ast
