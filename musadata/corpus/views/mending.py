@@ -8,10 +8,10 @@ from musadata.corpus.views.answers import Sampled
 from musadata.corpus.views.changes import Change, Line, list_changes, name_place
 from musadata.corpus.views.wording import choose
 from musadata.records import Candidate
+from musadata.verifier.rules.catalogue import RULES
 
 _MOST_CHANGES = 2  # more of them are another program, which says nothing of the fault
 _MOST_LINES = 12
-_NAMES_REMEDY = "correctness.strides"  # the rule whose finding says to call `.contiguous()`
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,8 @@ def lines_at_fault(wrong: str, right: str) -> list[int]:
 def leaves_open(wrong: Candidate, right: Candidate) -> bool:
     """Whether the verifier's report on a program leaves something to find: it says neither what is not allowed nor how
     to mend it, as of strides, and names no line that has to change."""
-    names_remedy = {finding.rule for finding in wrong.findings} == {_NAMES_REMEDY}
+    found = [RULES.get(finding.rule) for finding in wrong.findings]  # None: a rule of an older corpus
+    names_remedy = bool(found) and all(rule is not None and rule.names_remedy for rule in found)
     if names_remedy or (wrong.error_class is not None and wrong.error_class.is_illegal):
         return False
     reported = {finding.line for finding in wrong.findings if finding.line}

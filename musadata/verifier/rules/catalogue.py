@@ -48,6 +48,7 @@ class Rule:
         worded_by: who words the message, where that is not this catalogue.
         unsafe: a program that breaks it is not run, since it could reach what its verdict depends on.
         missed_by_devices: a mistake that a device does not notice, so that the emulator's cross-check reports it.
+        names_remedy: the message says how to mend the program.
     """
 
     id: str
@@ -56,6 +57,7 @@ class Rule:
     worded_by: str = ""
     unsafe: bool = False
     missed_by_devices: bool = False
+    names_remedy: bool = False
 
     @property
     def family(self) -> str:
