@@ -16,7 +16,8 @@ from trl import GRPOConfig, GRPOTrainer
 from musadata.rewards import grpo_reward
 from musadata.rows import plain
 from musadata.verifier.task_from_reference import given_task
-from tests.corpus.train_with_trl import common, make_model, make_tokenizer
+from recipes.trl.make_tiny_model import make_model, make_tokenizer
+from tests.corpus.train_with_trl import common
 from tests.verifier.conftest import REFERENCE, RELU
 
 ANSWERS = [f"```python{RELU}```", f"```python{RELU.replace('< 0.0f', '< 1.0f')}```", "I cannot.", f"```python{RELU}```"]

@@ -1,0 +1,1 @@
+from tests.corpus.conftest import whole_corpus  # noqa: F401 (a fixture)
