@@ -242,8 +242,8 @@ class Config:
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
 
 
-def load_config(path: str | Path) -> Config:
-    """Read and check a YAML config.
+def load_config(path: str | Path, needs_sources: bool = True) -> Config:
+    """Read and check a YAML config; one for rewards alone needs no sources.
 
     Raises:
         MusadataError: the file cannot be read, is not YAML, or a key is unknown, missing or of the wrong type.
@@ -259,8 +259,10 @@ def load_config(path: str | Path) -> Config:
         raise MusadataError(
             f"is not YAML ({' '.join(str(error).split())})", where=str(path), remedy="see configs/quickstart.yaml"
         ) from error
+    if not needs_sources and isinstance(data, dict):
+        data = {"sources": [], **data}
     config: Config = _read(Config, data, str(path), "")
-    _check(config, str(path))
+    _check(config, str(path), needs_sources)
     return _beside(config, path.parent)
 
 
@@ -376,12 +378,12 @@ def _must(value: Any, low: float, high: float) -> str:
     return f"is {value}, but must be {f'from {low:g} to {high:g}' if high < math.inf else f'{low:g} or more'}"
 
 
-def _check(config: Config, file: str) -> None:
+def _check(config: Config, file: str, needs_sources: bool) -> None:
     def require(good: bool, key: str, what: str, remedy: str = "change it") -> None:
         if not good:
             raise MusadataError(what, where=f"{file}: {key}", remedy=remedy)
 
-    require(len(config.sources) > 0, "sources", "is empty, so there is nothing to make tasks from")
+    require(len(config.sources) > 0 or not needs_sources, "sources", "is empty, so there is nothing to make tasks from")
     require(len(config.tasks.licenses) > 0, "tasks.licenses", "is empty, so no task would be allowed")
     spent = config.requests.budget_cost > 0 and not (config.teacher.prompt_price or config.teacher.completion_price)
     require(not spent, "requests.budget_cost", "needs prices", "add teacher.prompt_price and completion_price")

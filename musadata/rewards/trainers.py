@@ -123,7 +123,7 @@ def open_function(config: str = "") -> RewardFunction:
 def _open(path: str, process: int) -> RewardFunction:
     """Anew in a process that was forked, whose parent has the verifier's processes."""
     if path:
-        config = load_config(path)
+        config = load_config(path, needs_sources=False)
         opened = RewardFunction(config.verifier, config.sampling, config.rewards)
     else:
         opened = RewardFunction()

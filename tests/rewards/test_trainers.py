@@ -91,9 +91,9 @@ def test_the_answer_is_what_follows_the_prompt(query, prompt, answer):
     assert answer_of(query, prompt) == answer
 
 
-def test_the_config_is_named_by_the_environment_and_opened_once(tmp_path, monkeypatch):
+def test_the_config_needs_no_sources_is_named_by_the_environment_and_opened_once(tmp_path, monkeypatch):
     path = tmp_path / "config.yaml"
-    path.write_text("sources: [{kind: nnsmith, count: 1}]\nsampling: {speedup_weight: 0.25}\nrewards: {at_once: 3}\n")
+    path.write_text("sampling: {speedup_weight: 0.25}\nrewards: {at_once: 3}\n")
     monkeypatch.setenv(trainers.CONFIG, str(path))
     function = trainers.open_function()
     assert function is trainers.open_function() is trainers.open_function(str(path))
