@@ -69,7 +69,7 @@ def search_arguments(
         class_name: what `Model` was called.
         examples: `musadata.mining.slicing.evidence.Example`s as plain dicts, best first.
         salt: varies the sizes from module to module.
-        hints: classes by their names in the reference -> `annotations` of their constructors.
+        hints: classes by their names in the reference -> what `musadata.mining.slicing.drafting` knows of constructors.
         as_shown: prefer examples without changes.
 
     Returns:

@@ -47,6 +47,11 @@ class _Missing:
     def __bool__(self) -> bool:
         return True
 
+    def __instancecheck__(self, instance: Any) -> bool:
+        return False
+
+    __subclasscheck__ = __instancecheck__
+
     def _used(self, *_: Any) -> Any:
         """A number, a path or a sequence is computed from it."""
         raise AbsentPackage(self._name)

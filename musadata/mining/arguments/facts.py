@@ -23,6 +23,13 @@ ITERATING = ("zip", "enumerate", "reversed", "list", "tuple")
 OF_TENSORS_AND_MODULES = frozenset(
     {"shape", "dtype", "device", "ndim", "weight", "bias", "data", "T", "in_features", "out_features", "training"}
 )
+LAYERS = {
+    "Linear": "nn.Linear(24, 24)",
+    "Conv2d": "nn.Conv2d(24, 24, 3, padding=1)",
+    "Embedding": "nn.Embedding(24, 24)",
+    "LayerNorm": "nn.LayerNorm(24)",
+}
+SETTING = re.compile(r"init_?weight|weights?_init|^_init|reset")
 LOOKING_UP = frozenset({"get", "getattr", "hasattr"})
 
 
@@ -35,11 +42,13 @@ class Facts:
         attributes: names -> attributes that are read from them and not called.
         keys: names -> string keys that are read from them.
         annotations: constructor's parameters -> their annotations.
+        declared: constructor's parameters that are configurations -> their fields' own defaults.
         lengths: constructors' parameters and items of configurations that are used as sequences -> items needed.
         called: constructors' parameters that are called -> the number of arguments.
         parts: names of the parts of configurations of which something is read.
         applied: constructors' parameters that hold modules: another method calls them.
         optional: names that are compared with None.
+        layers: names -> expressions for the layers that the code asks whether they are one.
         convolves: it has more convolutions than linear layers; its normalization is one of images.
         reduction: what widths are divided by, for a bottleneck such as that of squeeze and excitation; 1 if by nothing.
     """
@@ -48,11 +57,13 @@ class Facts:
     attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    declared: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     lengths: Mapping[str, int] = field(default_factory=dict)
     called: Mapping[str, int] = field(default_factory=dict)
     parts: frozenset[str] = frozenset()
     applied: frozenset[str] = frozenset()
     optional: frozenset[str] = frozenset()
+    layers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     convolves: bool = False
     reduction: int = 1
 
@@ -79,7 +90,7 @@ def find_facts(source: str, hints: Mapping[str, Any], owner: str) -> Facts:
     """The facts in a reference's text and in what slicing knows besides.
 
     Args:
-        hints: classes by their names in the reference -> `annotations` of their constructors.
+        hints: classes by their names in the reference -> `annotations` and `declared` of their constructors.
         owner: the class whose constructor is called.
     """
     nodes = list(ast.walk(ast.parse(source)))
@@ -98,11 +109,13 @@ def find_facts(source: str, hints: Mapping[str, Any], owner: str) -> Facts:
         {name: tuple(found) for name, found in attributes.items()},
         {name: tuple(found) for name, found in keys.items()},
         known.get("annotations", {}),
+        known.get("declared", {}),
         lengths,
         called_parameters,
         frozenset(parts),
         applied,
         _optional(nodes),
+        _layers(nodes),
         len(re.findall(r"Conv2d\b", source)) > len(re.findall(r"Linear\b", source)),
         max((int(found) for found in REDUCTION.findall(source)), default=1),
     )
@@ -203,6 +216,19 @@ def _uses_of_parameters(nodes: list[ast.AST]) -> tuple[dict[str, int], dict[str,
                 elif isinstance(node, ast.Call) and method is not constructor:
                     applied |= {_parameter(node.func, {}, aliases)} & names.keys()
     return lengths, called, frozenset(applied)
+
+
+def _layers(nodes: list[ast.AST]) -> dict[str, tuple[str, ...]]:
+    """Names of which `isinstance` asks for layers; functions that set weights ask it of parts."""
+    setting = [item for item in nodes if isinstance(item, ast.FunctionDef) and SETTING.search(item.name)]
+    parts = {id(node) for function in setting for node in ast.walk(function)}
+    found: dict[str, tuple[str, ...]] = {}
+    for node in nodes:
+        if isinstance(node, ast.Call) and _last(node.func) == "isinstance" and id(node) not in parts:
+            kinds = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else node.args[1:]
+            made = tuple(LAYERS[_last(kind)] for kind in kinds if _last(kind) in LAYERS)
+            found[_last(node.args[0])] = (*found.get(_last(node.args[0]), ()), *made)
+    return found
 
 
 def _optional(nodes: list[ast.AST]) -> frozenset[str]:

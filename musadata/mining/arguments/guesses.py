@@ -100,6 +100,9 @@ def _guess_value(parameter: inspect.Parameter, variant: int, facts: Facts, depth
     if options and by_name not in map(repr, options):
         ordered = sorted(options, key=lambda item: str(item).lower() == "none")
         return repr(ordered[min(variant, len(ordered) - 1)])
+    layers = facts.layers.get(name, ()) if not kind.scalars else ()
+    if layers:
+        return layers[min(variant, len(layers) - 1)]
     if not kind.scalars and not kind.length:
         config = guess_config(name, facts, depth, variant=variant)
         if config:
@@ -144,13 +147,21 @@ def guess_config(name: str, facts: Facts, depth: int, *, sure: bool = False, var
         or ((len(reads) > 1 or (reads and reads[0] in facts.attributes)) and not MODULES.match(name))
     )
     if depth < MAX_DEPTH and reads and is_config and name not in facts.applied:
-        items = [f"{item}={_inner(item, facts, depth, variant)}" for item in reads]
+        declared = facts.declared.get(name, {})
+        items = [f"{item}={_field(declared.get(item, ''), item, facts, depth, variant)}" for item in reads]
         return f"SimpleNamespace({', '.join(items)})"
     keys = facts.keys.get(name, ())
     if depth < MAX_DEPTH and keys and (sure or len(keys) > 1 or CONFIGS.match(name) or name in facts.parts):
         items = [f"{item!r}: {_inner(item, facts, depth, variant)}" for item in keys]
         return "{" + ", ".join(items) + "}"
     return "SimpleNamespace()" if CONFIGS.match(name) and name in facts.attributes and not reads else ""
+
+
+def _field(declared: str, name: str, facts: Facts, depth: int, variant: int) -> str:
+    """The value of an attribute of a configuration whose class may declare a default; variant 0 takes sizes from it."""
+    if not declared or (variant and integers(declared)):
+        return _inner(name, facts, depth, variant)
+    return modest((declared,), (name,))[0]
 
 
 def _inner(name: str, facts: Facts, depth: int, variant: int) -> str:

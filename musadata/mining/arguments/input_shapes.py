@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from musadata.mining.arguments.attempts import Draw, integers
+from musadata.mining.reading.options import find_options
 
 INTEGER_NAMES = re.compile(
     r"(^|_)(ids?|idx|index|indices|tokens?|labels?|token_ids|input_ids|timesteps?|captions?)($|_)"
@@ -53,7 +54,10 @@ def guess_inputs(
         return []
     sizes = _sizes(init, signature)
     width = sizes.width
-    required_draws = [plain_input(item) or (_side(item) if place else None) for place, item in enumerate(required)]
+    required_draws = [
+        plain_input(item) or _option(item.name, source) or (_side(item) if place else None)
+        for place, item in enumerate(required)
+    ]
     lists: list[tuple[Draw, ...]] = []
     shapes = [shape for rank in _ranks(source, required[0].name) for shape in _shapes(rank, sizes)]
     if any(map(_is_side, required[1:])):
@@ -83,6 +87,12 @@ def plain_input(parameter: inspect.Parameter) -> Draw | None:
     if not literal and not text.endswith("Tensor") and COUNTER_NAMES.search(parameter.name.lower()):
         literal = "1"
     return Draw("literal", literal=literal, dtype="") if literal else None
+
+
+def _option(name: str, source: str) -> Draw | None:
+    """The first of the strings that the code compares an input with."""
+    texts = [item for item in find_options(source).get(name, ()) if isinstance(item, str)]
+    return Draw("literal", literal=repr(texts[0]), dtype="") if texts else None
 
 
 def _is_side(parameter: inspect.Parameter) -> bool:

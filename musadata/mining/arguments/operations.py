@@ -16,6 +16,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 
 from musadata.dispatch import DispatchMode
 from musadata.mining.arguments.growth import TooLarge
+from musadata.mining.reading.messages import ROWS
 
 UNPACKING = dis.opmap["UNPACK_SEQUENCE"]
 CHARGE_OF_ACTIVATIONS = 20_000_000  # parameters charged for too large ones
@@ -102,7 +103,7 @@ def refusing_rows(inputs: Sequence[Any], file: str, work: Work) -> Iterator[None
         if frame.f_code.co_filename == file and code[place] == UNPACKING:
             is_result = self is work.last or ("forward" in frame.f_code.co_names and len(self) in batches)
             if is_result or any(self is item for item in taken):
-                raise ValueError(f"rows of one input, not several values to unpack (expected {code[place + 1]})")
+                raise ValueError(f"{ROWS}, not several values to unpack (expected {code[place + 1]})")
         return original(self)
 
     torch.Tensor.__iter__ = rows  # type: ignore[method-assign]

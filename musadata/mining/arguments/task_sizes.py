@@ -49,7 +49,7 @@ def improve_sizes(runner: AttemptRunner, attempt: Attempt, parameters: list[str]
         parameters: the names of the inputs.
         unit: no multiple of it becomes smaller than it; bottlenecks divide widths.
     """
-    attempt = _promote(runner, _both_signs(runner, attempt, parameters))
+    attempt = _promote(runner, _finite(runner, _both_signs(runner, attempt, parameters)))
     attempt = _retarget(runner, attempt, salt, unit)
     return _limit(runner, without_accidents(runner, attempt), unit)
 
@@ -80,6 +80,15 @@ def _both_signs(runner: AttemptRunner, attempt: Attempt, parameters: list[str]) 
             trial = with_draw(attempt, number, replace(draw, kind="randn"))
             if runner.works(trial) and runner.attempt(trial).finite:
                 attempt = trial
+    return attempt
+
+
+def _finite(runner: AttemptRunner, attempt: Attempt) -> Attempt:
+    """Use shares in place of normal numbers if results are not finite otherwise: of logarithms, roots and inverses."""
+    for number, draw in enumerate(attempt.draws):
+        trial = with_draw(attempt, number, replace(draw, kind="rand"))
+        if draw.kind == "randn" and not runner.attempt(attempt).finite and runner.works(trial):
+            attempt = trial
     return attempt
 
 

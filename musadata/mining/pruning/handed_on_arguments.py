@@ -1,6 +1,7 @@
-"""Removing `device` and `dtype` from calls that only pass them on: a reference never sets them.
+"""Removing `device` and `dtype` from calls in constructors that only pass them on: a reference never sets them.
 
-This is not always correct, so its result is kept only if the outputs are bit-identical.
+Elsewhere they are mostly those of an input. This is not always correct, so its result is kept only if the outputs are
+bit-identical.
 """
 
 import ast
@@ -17,7 +18,8 @@ def drop_handing_on(tree: ast.Module, cutter: Cutter) -> set[str]:
     changed: set[str] = set()
     texts = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
     inside = {id(item) for text in texts for item in ast.walk(text)}  # wrong positions before Python 3.12
-    for node in ast.walk(tree):
+    made = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
+    for node in (item for constructor in made for item in ast.walk(constructor)):
         if id(node) in inside:
             continue
         if isinstance(node, ast.Call):

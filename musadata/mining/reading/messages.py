@@ -44,6 +44,7 @@ class Said(Enum):
     SCALAR = r"Boolean value of Tensor|of a single element|one element tensors|not Tensor|got \(Tensor\)"
     SEQUENCE = r"iterable|not subscriptable|has no len"
     NONE = r"'NoneType'"
+    REQUIRED = r"missing \d+ required positional arguments?: '.*"
     ATTRIBUTE = r"'(?P<holder>\w+)' object (?:has no attribute '(?P<name>\w+)'|to (?P<place>buffer))"
     OPTIONS = r"(?:one of|should be|valid|Select from|must be|supported)\b(.{3,200})"
 
@@ -66,6 +67,7 @@ def _read(said: Said, error: str) -> re.Match[str] | None:
 
 
 NO_TENSOR = "no tensor comes out"  # our own words for a call without a result
+ROWS = "rows of one input"  # for a tensor that is unpacked
 NO_INPUTS, ANY_INPUTS = "forward takes no inputs", "forward takes inputs of any name"
 
 

@@ -17,7 +17,7 @@ from musadata.mining.slicing.constructions import Constructions, find_constructi
 from musadata.mining.slicing.constructors import own_method
 from musadata.mining.slicing.evidence import MAX_EXAMPLES, Example, docstring_examples
 from musadata.mining.slicing.fixed_arguments import fix_arguments
-from musadata.mining.slicing.functions import as_module, tensor_functions
+from musadata.mining.slicing.functions import as_module, is_plain, tensor_functions
 from musadata.mining.slicing.given_arguments import given_in_subclass
 from musadata.mining.slicing.harvested import Harvest
 from musadata.mining.slicing.imports import forbidden_imports
@@ -226,7 +226,7 @@ def _draft_attempt(
     name, module = definition.names[0], slicer.module_of(definition)
     definitions, cut = write_slice(slicer, attempt.variant, may_import_all=True)
     search = "musadata.mining.search:search_and_prune"
-    hints: dict[str, Any] = {piece.name: {"annotations": _annotations(piece.definition.node)} for piece in cut.pieces}
+    hints: dict[str, Any] = {piece.name: constructor_hints(slicer, piece.definition) for piece in cut.pieces}
     hints[""] = {"guessed": attempt.guessed}
     try:
         found = find_arguments(sandbox, search, definitions, name, attempt.examples, f"{source.seed}/{name}", hints)
@@ -241,6 +241,28 @@ def _draft_attempt(
     parts = {slicer.module_of(piece.definition).path for piece in cut.pieces}
     reference = write_reference(found["definitions"], found["init"], found["inputs"], name)
     return Draft(SourceKind.MINED, name, reference, source.provenance(module.path, _lines(definition), parts))
+
+
+def constructor_hints(slicer: Slicer, definition: Definition) -> dict[str, Any]:
+    """The annotations of a class's constructor, and the defaults of the configurations that they name."""
+    found = _annotations(definition.node)
+    module, declared = slicer.module_of(definition), {}
+    for name, annotation in found.items():
+        for word in re.findall(r"[A-Z]\w+", annotation):
+            meaning = slicer.index.resolve(module, word)
+            if isinstance(meaning, Definition) and isinstance(meaning.node, ast.ClassDef):
+                declared[name] = _declared(meaning.node)
+    return {"annotations": found, "declared": {name: fields for name, fields in declared.items() if fields}}
+
+
+def _declared(node: ast.ClassDef) -> dict[str, str]:
+    """The plain defaults of a class's fields, or of its constructor's parameters."""
+    found = {ast.unparse(item.target): item.value for item in node.body if isinstance(item, ast.AnnAssign)}
+    constructor = own_method(node, "__init__")
+    if constructor is not None:
+        given = constructor.args.args
+        found |= zip((item.arg for item in given[::-1]), constructor.args.defaults[::-1], strict=False)
+    return {name: ast.unparse(value) for name, value in found.items() if value is not None and is_plain(value)}
 
 
 def _annotations(node: ast.stmt) -> dict[str, str]:

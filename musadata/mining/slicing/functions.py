@@ -1,6 +1,7 @@
 """Top-level functions of tensors as modules whose `forward` calls them."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from musadata.mining.reading.dotted_names import dotted_name
@@ -9,6 +10,7 @@ from musadata.mining.slicing.definition_index import PackageIndex
 
 SUFFIX = "__function"  # of the module that holds such a class
 OF_TORCH = ("torch", "F", "nn")
+MAKING = re.compile(r"\.(arange|zeros|ones|full|empty|eye|linspace|logspace|tensor|device|Generator|rand\w*)$")
 PRIVATE = ("_", "test", "main")
 
 
@@ -29,7 +31,8 @@ def _is_of_tensors(node: ast.FunctionDef) -> bool:
     if any(item.annotation is not None and "Tensor" in ast.unparse(item.annotation) for item in own):
         return True
     names, calls = {item.arg for item in own}, (item for item in inner if isinstance(item, ast.Call))
-    computed = [call.args for call in calls if (dotted_name(call.func) or "").split(".")[0] in OF_TORCH]
+    called = [(dotted_name(call.func) or "", call.args) for call in calls]
+    computed = [given for name, given in called if name.split(".")[0] in OF_TORCH and not MAKING.search(name)]
     return any(isinstance(item, ast.Name) and item.id in names for given in computed for item in given)
 
 
@@ -43,7 +46,7 @@ def as_module(index: PackageIndex, module: ParsedModule, definition: Definition)
         *zip(positional[len(required) :], node.args.defaults, strict=True),
         *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True),
     ]
-    texts = {item.arg: ast.unparse(value) for item, value in defaults if value is not None and _is_plain(value)}
+    texts = {item.arg: ast.unparse(value) for item, value in defaults if value is not None and is_plain(value)}
     texts |= {item.arg: "" for item, value in defaults if value is None}
     taken = [item.arg for item in required] + [name for name, text in texts.items() if not text]
     optional = [(name, text) for name, text in texts.items() if text]
@@ -59,7 +62,7 @@ def as_module(index: PackageIndex, module: ParsedModule, definition: Definition)
     return made.classes()[0]
 
 
-def _is_plain(value: ast.expr) -> bool:
+def is_plain(value: ast.expr) -> bool:
     try:
         ast.literal_eval(value)
     except ValueError:

@@ -672,6 +672,32 @@ def test_corrections_of_inputs_that_a_failing_line_does_not_read_come_last():
             "x): return self.n(self.l(x)) + self.l(x.squeeze(1)).sum()",
         ),
         (
+            "layer):\n        super().__init__()\n        self.layer = layer\n"
+            "        self.a = nn.Parameter(torch.ones(layer.out_features, 1))",
+            "x): return self.layer(x) * self.a.sum()",
+        ),
+        (
+            "base):\n        super().__init__()\n"
+            "        if not isinstance(base, nn.Linear): raise NotImplementedError(type(base))\n"
+            "        self.base = base",
+            "x): return self.base(x).relu()",
+        ),
+        (
+            "*args, scale=2.0, **kwargs):\n        super().__init__()\n"
+            "        self.c = nn.Conv1d(*args, **kwargs); self.scale = scale",
+            "x): return self.c(x) * self.scale",
+        ),
+        (
+            "width, kind=None, act=None):\n        super().__init__()\n"
+            "        self.l = nn.Linear(width, width); self.act = act(); self.kind = kind",
+            "x):\n        if self.kind == 'add': return self.act(self.l(x)) + x\n        raise NotImplementedError",
+        ),
+        ("n):\n        super().__init__()", "x, s):\n        left, right = s\n        return x[..., left:-right]"),
+        (
+            "n):\n        super().__init__()",
+            "x, kind):\n        if kind == 'up': return x * 2\n        raise ValueError(kind)",
+        ),
+        (
             "dim):\n        super().__init__()\n        self.l = nn.Linear(dim, dim)",
             "x, slf_mask=None):\n        b, n, d = x.shape\n        scores = x @ self.l(x).transpose(1, 2)\n"
             "        return scores.masked_fill(self.spread(slf_mask), 0.0)\n\n"
@@ -833,3 +859,17 @@ def test_a_default_stands_for_a_name_that_an_example_does_not_bind():
     )
     example = {"init": ["8", "share"], "init_keywords": [], "inputs": [], "input_keywords": [], "evidence": "file"}
     assert search(body, [example])["init"][1] == "0.01"
+
+
+def test_shares_stand_for_numbers_of_which_there_is_no_logarithm():
+    body = "class Model(nn.Module):\n    def forward(self, p):\n        return torch.log(p) - torch.log1p(-p)\n"
+    found = search(body)
+    assert found["inputs"][0].startswith("torch.rand("), found
+    assert run(body, found).isfinite().all()
+
+
+def test_a_sequence_of_sequences_gets_more_items():
+    error = "IndexError: tuple index out of range"
+    attempt = Attempt(("((1, 3), (1, 3))",), ())
+    found = [one.init[0] for one in repair(attempt, error, "", Parameters((), (), Facts(), ""))]
+    assert "((1, 3), (1, 3), (1, 3), )" in found

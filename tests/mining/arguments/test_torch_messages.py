@@ -113,6 +113,7 @@ SAID = {
     ],
     Said.SEQUENCE: [lambda: list(3), lambda: eval("3[0]"), lambda: len(3)],
     Said.NONE: [lambda: None + 3],
+    Said.REQUIRED: [lambda: nn.Linear(), lambda: nn.Linear(8)],
     Said.ATTRIBUTE: [lambda: (3).shape],
     Said.OPTIONS: [
         lambda: nn.Conv2d(3, 3, 3, padding_mode="odd"),

@@ -249,6 +249,17 @@ def test_device_and_dtype_that_are_only_handed_on_go():
     assert "device" not in text
 
 
+def test_the_device_of_an_input_stays_where_tensors_are_made_on_it():
+    top = """
+        def steps(count, device):
+            return torch.arange(count, device=device)
+
+    """
+    text = pruned(model("device = x.device\nreturn x * steps(x.shape[1], device=device)", top=top))
+    assert "torch.arange(count, device=device)" in text
+    assert "steps(x.shape[1], device=device)" in text
+
+
 def test_a_table_is_cut_even_if_something_that_goes_had_looked_at_all_of_it():
     top = """
         LAYERS = {

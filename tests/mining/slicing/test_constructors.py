@@ -3,11 +3,13 @@
 import pytest
 import torch
 
+from musadata.mining.arguments.facts import find_facts
+from musadata.mining.arguments.guesses import guess_config
 from musadata.mining.slicing.class_slicing import Slicer
 from musadata.mining.slicing.constructions import find_constructions
 from musadata.mining.slicing.constructors import find_constructor
 from musadata.mining.slicing.definition_index import PackageIndex
-from musadata.mining.slicing.drafting import write_slice
+from musadata.mining.slicing.drafting import constructor_hints, write_slice
 from musadata.mining.slicing.evidence import Example
 from musadata.mining.slicing.fixed_arguments import fix_arguments
 from musadata.sources.trees import MemoryTree
@@ -73,3 +75,45 @@ def test_arguments_behind_a_star_are_not_fixed():
     module = slicer.index.parse("base.py")
     definition = next(item for item in slicer.module_classes(module) if item.names[0] == "Chain")
     assert fix_arguments(slicer.index, module, definition, Example(("Unit", "*given")), 0) is None
+
+
+CONFIGURED = """
+from dataclasses import dataclass
+
+from torch import nn
+
+@dataclass
+class Config:
+    width: int = 768
+    heads: int = 12
+    kind: str = "plain"
+    teacher: str | None = None
+    extra: list = field(default_factory=list)
+
+class Old:
+    def __init__(self, depth, rate=0.25, **more):
+        pass
+
+class Net(nn.Module):
+    def __init__(self, cfg: Config, old: "Old | None", size: int):
+        super().__init__()
+        if cfg.teacher:
+            raise ValueError("no teacher is at hand")
+        self.first = nn.Linear(cfg.width, cfg.width // cfg.heads)
+
+    def forward(self, x):
+        return self.first(x)
+"""
+
+
+def test_a_configuration_is_guessed_by_the_defaults_that_its_class_declares():
+    slicer = Slicer(PackageIndex(MemoryTree({"net.py": CONFIGURED.encode()})))
+    [net] = slicer.module_classes(slicer.index.parse("net.py"))
+    declared = constructor_hints(slicer, net)["declared"]
+    assert declared["cfg"] == {"width": "768", "heads": "12", "kind": "'plain'", "teacher": "None"}
+    assert declared["old"] == {"rate": "0.25"}
+    facts = find_facts(write_slice(slicer, net)[0], {"Model": {"declared": declared}}, "Model")
+    first, second = (guess_config("cfg", facts, 0, variant=number) for number in (0, 1))
+    assert first == "SimpleNamespace(teacher=None, width=96, heads=12)"
+    assert second.startswith("SimpleNamespace(teacher=None, width=")
+    assert "96" not in second

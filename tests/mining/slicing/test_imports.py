@@ -106,3 +106,17 @@ def test_a_package_that_a_branch_imports_again_is_still_that_package():
     space: dict = {}
     exec(cut({"m.py": code}, "m.py", "M"), space)
     assert space["Model"]()(torch.ones(4)).tolist() == [4, 0, 0, 0]
+
+
+def test_nothing_is_an_instance_of_an_absent_class():
+    text = (
+        "import torch\nfrom torch import nn\nfrom absent_layers import Wide\n\n\n"
+        "class Model(nn.Module):\n    def __init__(self, width):\n        super().__init__()\n"
+        "        self.linear = nn.Linear(width, width)\n"
+        "        if isinstance(self.linear, Wide):\n            self.linear = self.linear.narrow\n\n"
+        "    def forward(self, x):\n        return self.linear(x)\n"
+    )
+    found = search_and_prune(text, "Model", [], "")
+    assert "reason" not in found, found
+    assert "absent" not in found["definitions"]
+    assert "Wide" not in found["definitions"]

@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from musadata.mining.arguments.attempts import Attempt, Draw, integers
+from musadata.mining.arguments.attempts import Attempt, Draw, integers, with_draw
 from musadata.mining.arguments.defaults import default_text
 from musadata.mining.arguments.facts import Facts
 from musadata.mining.arguments.guesses import guess_value
 from musadata.mining.arguments.input_shapes import draw_input
 from musadata.mining.reading.handed_names import handed_names
-from musadata.mining.reading.messages import Said, type_of
+from musadata.mining.reading.messages import ROWS, Said, type_of
 
-MISSING = ("AssertionError", "TypeError", "ValueError", "AttributeError")  # where something is not given
+# Where something is not given.
+MISSING = ("AssertionError", "TypeError", "ValueError", "AttributeError", "NotImplementedError")
 NUMBERS = ("8", "1", "0")
 LENGTHS = ("64", "8")  # that code counts with
 TENSOR = "torch.rand(24, 24)"
@@ -44,8 +45,12 @@ def repair_named(
         error, line, operands: see `musadata.mining.arguments.repairs.repair.repair`.
     """
     words = set(re.findall(r"\w+", f"{line} {error}"))
+    if type_of(error) == "NotImplementedError":  # an option that the code has no branch for
+        words |= known.facts.options.keys()
     if Said.SCALAR.read(error):
         yield from _give_numbers(attempt, line, known, operands)
+    if ROWS in error:
+        yield from _give_sequences(attempt, words, error, known)
     if type_of(error) == "AssertionError":
         yield from _satisfy(attempt, line, known)
     if type_of(error) in MISSING or Said.NONE.read(error):
@@ -70,6 +75,15 @@ def _give_numbers(attempt: Attempt, line: str, known: Parameters, operands: Sequ
         for text in texts if attempt.draws[place].kind != "literal" else ():
             drawn = Draw("literal", literal=text, dtype="")
             yield replace(attempt, draws=(*attempt.draws[:place], drawn, *attempt.draws[place + 1 :]))
+
+
+def _give_sequences(attempt: Attempt, words: set[str], error: str, known: Parameters) -> Iterator[Attempt]:
+    """Small numbers in place of an input that the failing line unpacks."""
+    unpacked = Said.UNPACK.read(error)
+    literal = str(tuple(range(1, int(unpacked["want"]) + 1))) if unpacked else ""
+    for place, item in enumerate(known.forward[: len(attempt.draws)]):
+        if item.name in words and literal:
+            yield with_draw(attempt, place, Draw("literal", literal=literal, dtype=""))
 
 
 def _satisfy(attempt: Attempt, line: str, known: Parameters) -> Iterator[Attempt]:
@@ -113,12 +127,13 @@ def _give_options(attempt: Attempt, words: set[str], known: Parameters, tensor: 
     """
     for place, item in enumerate(known.init):
         is_open = item.default in (None, False) or (tensor and item.default == [])
-        if item.name not in words or place < len(attempt.init) or not is_open:
+        is_given = place < len(attempt.init) and attempt.init[place] != default_text(item.default)
+        if item.name not in words or is_given or not is_open:
             continue
         between = [default_text(other.default) for other in known.init[len(attempt.init) : place]]
         if None not in between:
             value = "True" if item.default is False else tensor or guess_value(item, 0, known.facts)
-            yield replace(attempt, init=(*attempt.init, *map(str, between), value))
+            yield replace(attempt, init=(*attempt.init[:place], *map(str, between), value, *attempt.init[place + 1 :]))
 
 
 def _give_inputs(

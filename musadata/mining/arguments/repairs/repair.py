@@ -1,5 +1,6 @@
 """Corrections of a failed attempt: the error message usually names both the actual and the expected size."""
 
+import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -9,6 +10,7 @@ from torch import nn
 
 from musadata.mining.arguments.attempt_execution import MAX_ELEMENTS
 from musadata.mining.arguments.attempts import Attempt, Draw, configuration, fields_of, integers, shrunk, with_draw
+from musadata.mining.arguments.facts import LAYERS
 from musadata.mining.arguments.growth import TooLarge
 from musadata.mining.arguments.guesses import ACTIVATIONS, guess_by_name
 from musadata.mining.arguments.repairs.layers import repair_layers
@@ -53,6 +55,9 @@ def _variants(attempt: Attempt, error: str, line: str, known: Parameters, operan
             yield from _smaller(attempt)
         yield from (shrunk(attempt, ceiling) for ceiling in SMALLER)
     yield from repair_named(attempt, error, line, known, operands)
+    lacking = Said.REQUIRED.read(error) if not known.init and not attempt.init else None  # of a layer that gets `*args`
+    if lacking:
+        yield replace(attempt, init=tuple(guess_by_name(name) for name in re.findall(r"'(\w+)'", lacking[0])))
     if not operands:
         yield from repair_layers(attempt, error, line, known)
     words = set(re.findall(r"\w+", line))
@@ -200,7 +205,10 @@ def _other_expressions(text: str, error: str, line: str) -> Iterator[str]:
         yield from (f"[{other[1:-1].strip().removesuffix(',')}]" for other in _other_tuples(text, error, line))
     elif text.startswith("nn."):
         if type_of(error) in OF_KINDS:
+            lacking = Said.ATTRIBUTE.read(error)
+            name = lacking["name"] if lacking else None
             yield from (f"{text}()",) if text in ACTIVATIONS else ()
+            yield from (layer for layer in LAYERS.values() if name and layer != text and hasattr(eval(layer), name))
             yield "nn.Identity()"
     elif text.startswith("'"):
         if type_of(error) not in ("RuntimeError", "AttributeError"):  # which name operators and classes
@@ -219,8 +227,8 @@ def _other_tuples(text: str, error: str, line: str) -> Iterator[str]:
     if text.startswith("(") and type_of(error) in (*OF_KINDS, "RuntimeError"):
         yield str(items[0]) if items else "1"
     if type_of(error) in ("IndexError", "ValueError", "AssertionError", "RuntimeError"):
-        item = text[1:-1].split(",")[0]
-        yield from (f"({f'{item}, ' * count})" for count in COUNTS if text.count(",") != count)
+        inner = getattr(ast.parse(text, mode="eval").body, "elts", ())
+        yield from (f"({f'{ast.unparse(inner[0])}, ' * count})" for count in COUNTS if inner and len(inner) != count)
 
 
 def _other_numbers(text: str, error: str) -> Iterator[str]:
