@@ -26,7 +26,8 @@ class TeacherConfig:
     Attributes:
         kind: which teacher.
         samples: answers asked for per task; `sampling` says where it may be fewer or more.
-        faults: answers per task in which the compiler teacher seeds a fault, so that there is something to repair.
+        faults: answers per task in which the compiler teacher seeds a fault, to show the way of a repair; no training
+            row is made of them.
         model: the model's name on the server, for `openai` and `batch`; its name or folder, for `vllm`.
         base_url: where the server is, up to and with `/v1`, for `openai` and `batch`. Its key is read from
             MUSADATA_API_KEY or OPENAI_API_KEY, never from a file.

@@ -428,8 +428,6 @@ class Candidate:
     timings: Annotated[tuple[Timing, ...], "Times that were measured."] = ()
     algorithm: Annotated[str, "Techniques that tell its kernels from others (`shared-memory + warp-shuffle`)."] = ""
     chosen_because: Annotated[str, "Why it was kept; empty if it was not."] = ""
-    fault_effect: Annotated[str, "What the seeded fault does at the task's sizes; empty if there is none."] = ""
-    fault_mend: Annotated[str, "Why its place is right in the program without it; empty if there is none."] = ""
     policy: Policy = ""
     facts: Annotated[Facts, "What was measured, the same under all policies."] = Facts()
     license: License = ""

@@ -89,6 +89,7 @@ class Assemble(ShardStep):
                 out.reject(reject)
             if annotation.grounded:
                 _count_reasoning(task, annotation, out)
+            _count_seeded(task, trajectories, out)
             _keep(task, annotation, candidates, trajectories, out)
         for row in buffer.rows(teacher):
             out.keep("retries", row)
@@ -148,6 +149,13 @@ def _keep(
     for dataset, some in rows.items():
         for row in some:
             out.keep(dataset, row)
+
+
+def _count_seeded(task: Task, trajectories: Sequence[Trajectory], out: Writers) -> None:
+    """A reject for each conversation that no repair is made of, since its fault was seeded."""
+    for trajectory in trajectories:
+        if trajectory.fault and trajectory.success and len(trajectory.candidates) > 1:
+            out.take("repair", Reject(SCHEMA_VERSION, "sft", "repair", "seeded fault", trajectory.fault, task.task_id))
 
 
 def _count_reasoning(task: Task, annotation: Annotation, out: Writers) -> None:

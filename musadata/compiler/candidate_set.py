@@ -12,7 +12,7 @@ from typing import Any
 
 from musadata.compiler.emission.candidate import MOST_CHARACTERS, Candidate, build_candidate
 from musadata.compiler.emission.schedule_plan import PLANS, Plan
-from musadata.compiler.faults import KINDS, Derivation, FaultContext, FaultKind, derive
+from musadata.compiler.faults import KINDS, FaultContext, FaultKind
 from musadata.compiler.ir.captured_graph import Graph, parse_graph
 from musadata.compiler.ir.lowering_errors import Unsupported
 from musadata.compiler.ir.scalar import GivenUnsupported
@@ -22,11 +22,10 @@ HOPELESS = 3  # times as long: no other plan is so much shorter
 
 @dataclass(frozen=True)
 class Attempt:
-    """One answer: a candidate, the fault that is in it, if any, and why it fails."""
+    """One answer: a candidate, and the fault that is in it, if any."""
 
     candidate: Candidate
     fault: FaultKind | None = None
-    why: Derivation | None = None
 
     @property
     def source(self) -> str:
@@ -63,7 +62,6 @@ def _unsupported_attributes(graph: Graph, reason: Unsupported) -> list[str]:
 
 class CandidateSet:
     """The structurally different candidates of one task, built on demand for the shapes that they are measured at.
-    `tried` are the sets of shapes in the verifier's order: it reports the first that shows a fault.
 
     Raises:
         Unsupported: at those shapes the reference does something else than what the graph holds.
@@ -74,15 +72,12 @@ class CandidateSet:
         graph: Graph,
         key: str,
         measured: Mapping[str, Sequence[int]] | None = None,
-        reference: str = "",
-        tried: Sequence[Mapping[str, Sequence[int]]] = (),
     ):
         self._graph = graph
         self._sizes = graph.sizes_for(measured) if measured else None
         if self._sizes and not all(condition.holds(self._sizes) for condition in graph.conditions):
             raise Unsupported("the graph depends on the input's sizes")
-        self._key, self._reference = key, reference
-        self._tried = [graph.sizes_for(shapes) for shapes in tried]
+        self._key = key
         turn = _random(key, "plans").randrange(len(PLANS))
         plans = [*PLANS[turn:], *PLANS[:turn]]
         self._plans, self._shorter = iter(plans), iter([replace(plan, fast=False) for plan in plans])
@@ -127,27 +122,19 @@ class CandidateSet:
         return plan
 
     def faulty(self, sample: int, honest: Sequence[Candidate]) -> list[Attempt]:
-        """The conversation of a faulty sample: a program with one fault whose effect can be derived, and the same
-        without it. `honest` are the task's candidates, the best one first; every second conversation is about that.
+        """The conversation of a faulty sample: a program with one fault, and the same without it. `honest` are the
+        task's candidates, the best one first; every second conversation is about that.
 
         Raises:
             Unsupported: no fault matters in any of them.
         """
         random = _random(self._key, "fault", str(sample))
         drawn = list(honest) if random.random() < 0.5 else random.sample(honest, len(honest))
-        order = [replace(one, hints=tuple(sorted(one.hints, key=self._turn))) for one in drawn]
         for kind in sorted(KINDS.values(), key=lambda kind: self._rank(kind, sample)):
-            for candidate in order:
-                faulty = insert(kind, candidate, random, self._reference)
-                why = faulty and derive(kind.name, candidate, faulty)
-                if faulty and why:
-                    return [Attempt(faulty, kind, why), Attempt(candidate)]
+            for candidate in drawn:
+                if faulty := insert(kind, candidate, random):
+                    return [Attempt(faulty, kind), Attempt(candidate)]
         raise Unsupported("no fault matters here")
-
-    def _turn(self, sizes: Mapping[str, int]) -> int:
-        """When the verifier comes to the shapes that have these sizes."""
-        fitting = (n for n, tried in enumerate(self._tried) if tried.items() <= sizes.items())
-        return next(fitting, len(self._tried))
 
     def mutants(self) -> Iterator[tuple[str, FaultKind]]:
         """Programs with one fault that running them can show, each kind at most once, in a seeded order.
@@ -156,8 +143,7 @@ class CandidateSet:
             Unsupported: as `candidate`.
         """
         random = _random(self._key, "mutants")
-        shown = [kind for kind in KINDS.values() if not kind.cheats]
-        for kind in sorted(shown, key=lambda kind: self._rank(kind, -1)):
+        for kind in sorted(KINDS.values(), key=lambda kind: self._rank(kind, -1)):
             for number in range(len(PLANS)):
                 faulty = insert(kind, self.candidate(number), random)
                 if faulty is not None:
@@ -169,9 +155,9 @@ class CandidateSet:
         return _random(self._key, str(sample), kind.name).expovariate(kind.weight)
 
 
-def insert(kind: FaultKind, candidate: Candidate, random: Random, reference: str = "") -> Candidate | None:
+def insert(kind: FaultKind, candidate: Candidate, random: Random) -> Candidate | None:
     """The candidate with a fault of this kind, or None where it would change nothing."""
-    faulty = kind.insert(FaultContext(candidate, random, reference))
+    faulty = kind.insert(FaultContext(candidate, random))
     return None if faulty is None or faulty.source == candidate.source else faulty
 
 

@@ -110,8 +110,6 @@ def _candidate(task: Task, attempt: Attempt, parent_id: str, teacher: str, confi
         teacher=teacher,
         schedule=answer.schedule,
         fault=answer.fault,
-        fault_effect=answer.fault_effect,
-        fault_mend=answer.fault_mend,
         accepted=verdict.accepted,
         kept=False,
         error_class=verdict.error_class,

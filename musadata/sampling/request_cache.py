@@ -242,7 +242,6 @@ def _answer_json(answer: Answer) -> str:
     reasoning = json.dumps(plain(answer.reasoning)) if answer.reasoning else "[]"
     return (
         f'{{"text":{_quoted(answer.text)},"schedule":{_quoted(answer.schedule)},"fault":{_quoted(answer.fault)},'
-        f'"fault_effect":{_quoted(answer.fault_effect)},"fault_mend":{_quoted(answer.fault_mend)},'
         f'"thoughts":{_quoted(answer.thoughts)},"finish_reason":{_quoted(answer.finish_reason)},'
         f'"logprobs":{logprobs},"usage":{usage_json(answer.usage)},"server":{_quoted(answer.server)},'
         f'"served_model":{_quoted(answer.served_model)},"teacher":{_quoted(answer.teacher)},"reasoning":{reasoning},'

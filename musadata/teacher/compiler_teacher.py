@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from difflib import unified_diff
 from functools import lru_cache
 from typing import Any
 
@@ -18,7 +19,6 @@ from musadata.sandbox import Caller, Limits, Sandbox
 from musadata.teacher.claims.steps import render_analysis
 from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
 from musadata.teacher.reasoning import write_analysis, write_plan, write_reasoning
-from musadata.teacher.reasoning.explanation import explain_repair, explain_rewriting
 from musadata.teacher.reasoning.kernel_facts import sizes_in
 from musadata.teacher.reasoning.schedule_choice import bound_seconds, expected_seconds
 from musadata.teacher.unit_tests import write_unit_test
@@ -26,6 +26,7 @@ from musadata.teacher.unit_tests import write_unit_test
 VERSION = "1"
 CAPTURE_LIMITS = Limits(seconds=30, memory_mb=4096)
 REMEMBERED_TASKS = 32
+_CONTEXT = 2  # lines around a change that a repair shows
 
 
 class CompilerTeacher:
@@ -105,13 +106,13 @@ class CompilerTeacher:
 
     def _repair(self, request: Request) -> Answer:
         conversation, turn = self._conversation(request), request.turn - 1
-        feedback = request.messages[-1].content if request.messages else ""
         if turn < len(conversation):
             attempt, before = conversation[turn], conversation[turn - 1]
-            text = explain_repair(feedback, before.why, before.source, attempt.source)
+            lines = unified_diff(before.source.splitlines(), attempt.source.splitlines(), n=_CONTEXT, lineterm="")
+            text = "\n".join(["```diff", *list(lines)[2:], "```"])
         else:  # the honest answer was not accepted either: another schedule may be
             attempt = Attempt(self._honest(request, request.sample + turn))
-            text = explain_rewriting(feedback, attempt.candidate.schedule)
+            text = f"The kernels are written in another way: {attempt.candidate.schedule}."
         return _answer(text, attempt, request)
 
     def _conversation(self, request: Request) -> list[Attempt]:
@@ -154,8 +155,7 @@ class CompilerTeacher:
             return str(outcome.value["unsupported"])
         try:
             measured = {spec.name: spec.shape for spec in measure}
-            tried = [{spec.name: spec.shape for spec in specs} for specs in sets]
-            candidate_set = CandidateSet(read_graph(outcome.value), key, measured, reference, tried)
+            candidate_set = CandidateSet(read_graph(outcome.value), key, measured)
             candidate_set.candidate(0)
         except Unsupported as reason:
             return str(reason)
@@ -164,9 +164,8 @@ class CompilerTeacher:
 
 def _answer(text: str, attempt: Attempt, request: Request) -> Answer:
     program = f"```python\n{attempt.source}```\n"
-    answer = Answer(f"{text}\n\n{program}" if text else program, attempt.candidate.schedule)
-    if attempt.fault is not None and attempt.why is not None:
-        answer = replace(answer, fault=attempt.fault.name, fault_effect=attempt.why.wrong, fault_mend=attempt.why.right)
+    fault = attempt.fault.name if attempt.fault else ""
+    answer = Answer(f"{text}\n\n{program}" if text else program, attempt.candidate.schedule, fault)
     for trace in request.told[:1]:
         sizes = sizes_in(attempt.candidate, trace)
         expected, bound = expected_seconds(attempt.candidate, sizes), bound_seconds(attempt.candidate, trace, sizes)

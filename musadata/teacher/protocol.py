@@ -69,8 +69,6 @@ class Answer:
         text: the reply as the model would give it, without what it thought before.
         schedule: what the teacher says it did ("tiled shared-memory matmul"), if it says so.
         fault: the fault that it seeded on purpose, for the compiler teacher.
-        fault_effect: what that fault does at the task's sizes, in sentences.
-        fault_mend: why its place is right without it.
         thoughts: what a reasoning model wrote before its reply, if the server shows it.
         finish_reason: why the server ended the reply ("stop", "length").
         logprobs: natural logarithm of each token's probability, where `extra_body` asks for `logprobs`.
@@ -85,8 +83,6 @@ class Answer:
     text: str
     schedule: str = ""
     fault: str = ""
-    fault_effect: str = ""
-    fault_mend: str = ""
     thoughts: str = ""
     finish_reason: str = ""
     logprobs: tuple[float, ...] = ()

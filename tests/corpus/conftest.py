@@ -242,7 +242,7 @@ def converse(task: Task, sample: int, outcomes: list[str]) -> tuple[list[Candida
                 source=source,
                 teacher="compiler",
                 schedule="one thread a row",
-                fault="" if accepted else "missing bounds check",
+                fault="" if outcomes[-1] == "accepted" else "missing bounds check",
                 accepted=accepted,
                 kept=accepted,
                 error_class=None if accepted else ErrorClass(outcome),

@@ -12,7 +12,6 @@ from musadata.corpus.views.changes import list_changes, name_place
 from musadata.corpus.views.diagnoses import diagnosis_rows
 from musadata.corpus.views.optimisation import optimisation_rows
 from musadata.corpus.views.reviews import review_rows
-from musadata.corpus.views.symptoms import describe_symptom
 from musadata.records import ErrorClass, Finding, Timing
 
 RIGHT = '''import torch
@@ -50,50 +49,47 @@ NO_GUARD = RIGHT.replace(GUARD, "")
 
 @pytest.fixture
 def mended(make_row):
-    """A program with a seeded fault, and its repair."""
+    """A program that failed, and its repair."""
     task = make_row.task(3)
     candidates, trajectory = make_row.conversation(task, 0, ["runtime", "accepted"])
     finding = Finding("device.illegal_access", "kernel twice_kernel block (3,0,0) thread (9,0,0): a read of 4 bytes")
-    told = {"fault_effect": "Thread 9 reads past the end.", "fault_mend": "threads past the end leave"}
     wrong, right = candidates
-    wrong = dataclasses.replace(wrong, source=NO_GUARD, fault="missing_bounds_check", findings=(finding,), **told)
+    wrong = dataclasses.replace(wrong, source=NO_GUARD, fault="", findings=(finding,))
     return task, make_row.annotation(task), [wrong, dataclasses.replace(right, source=RIGHT)], [trajectory]
+
+
+DIFFERENCE = """In the kernel `twice_kernel`:
+
+```diff
+ const int i = blockIdx.x * blockDim.x + threadIdx.x;
++if (i >= total) return;
+```"""
 
 
 def test_a_wrong_program_is_reviewed_together_with_the_right_one(mended):
     wrong, right = review_rows(*mended)
-    assert wrong.completion[0].content.startswith("Verdict: wrong (")
-    verdict, *reasons = right.completion[0].content.split("\n\n")
-    assert verdict == "Verdict: right" and any("in the kernel `twice_kernel`" in reason for reason in reasons)
+    assert wrong.completion[0].content == f"Verdict: wrong (runtime)\n\n{DIFFERENCE}"
+    assert right.completion[0].content == "Verdict: right"
     one, other = (row.prompt[-1].content for row in (wrong, right))
     assert 1 <= len(list_changes(one, other)) <= 2
     programs = {row.candidate_id: row.prompt[-1].content for row in (wrong, right)}
-    assert all(
-        source in programs[key]
-        for key, source in ((c.candidate_id, c.source.strip()) for c in mended[2])
-        if key in programs
-    )
-
-
-def test_a_review_says_what_the_fault_does_and_how_it_shows(mended):
-    wrong, right = review_rows(*mended)
-    line = "const int i = blockIdx.x * blockDim.x + threadIdx.x;"
-    said = wrong.completion[0].content
-    assert f"`{line}`" in said and "Thread 9 reads past the end." in said and "a memory checker reports" in said
+    assert all(candidate.source.strip() in programs[candidate.candidate_id] for candidate in mended[2])
     numbers = json.loads(wrong.evidence)["lines"]
-    assert [NO_GUARD.splitlines()[number - 1].strip() for number in numbers] == [line]
+    assert [NO_GUARD.splitlines()[number - 1].strip() for number in numbers] == [DIFFERENCE.splitlines()[3].strip()]
     assert json.loads(right.evidence)["accepted"] and not json.loads(right.evidence)["lines"]
-    defended = right.completion[0].content
-    assert "`if (i >= total) return;`" in defended and "threads past the end leave" in defended
 
 
-def test_a_diagnosis_names_the_fault_and_how_it_is_mended(mended):
+def test_a_diagnosis_shows_the_place_and_how_it_is_mended(mended):
     (row,) = diagnosis_rows(*mended)
-    said = row.completion[0].content
-    assert "`if (i >= total) return;`" in said and "the kernel `twice_kernel`" in said
-    assert "Thread 9 reads past the end." in said and said.endswith("threads past the end leave.")
-    assert mended[2][0].feedback in row.prompt[-1].content
+    assert row.completion[0].content == DIFFERENCE and mended[2][0].feedback in row.prompt[-1].content
     assert json.loads(row.evidence)["mended_by"] == mended[2][1].candidate_id
+
+
+def test_a_seeded_fault_is_neither_reviewed_nor_diagnosed(mended):
+    task, annotation, (wrong, right), trajectories = mended
+    seeded = [dataclasses.replace(wrong, fault="missing_bounds_check"), right]
+    assert review_rows(task, annotation, seeded, trajectories) == []
+    assert diagnosis_rows(task, annotation, seeded, trajectories) == []
 
 
 def test_a_rewritten_program_says_nothing_of_the_fault(mended):
@@ -142,15 +138,6 @@ def test_a_declaration_of_several_lines_is_in_no_function():
     assert name_place(declared, 4) == "`cpp_source`"
 
 
-def test_a_program_of_another_interface_is_not_said_to_run(mended):
-    one = dataclasses.replace(
-        mended[2][0],
-        error_class=ErrorClass.CORRECTNESS,
-        findings=(Finding("interface.state", "ModelNew has no parameter norm.bias."),),
-    )
-    assert describe_symptom(one) == "It compiles. ModelNew has no parameter norm.bias."
-
-
 def test_comments_and_layout_are_no_change():
     assert list_changes(RIGHT, RIGHT.replace(GUARD, f"    // past the end\n\n    {GUARD}")) == ()
 
@@ -171,50 +158,12 @@ def test_what_is_only_not_allowed_is_neither_reviewed_nor_diagnosed(mended):
     assert diagnosis_rows(*rows) == [] and review_rows(*rows) == []
 
 
-@pytest.mark.parametrize(
-    ("message", "said"),
-    [
-        ("An exception in the forward is swallowed: a fallback.", "rules: an exception in the forward is swallowed"),
-        ("torch.sum computes with PyTorch.", "rules: torch.sum computes with PyTorch."),
-        ("PyTorch computes it.", "rules: PyTorch computes it."),
-    ],
-)
-def test_a_broken_rule_is_half_of_a_sentence(mended, message, said):
-    finding = Finding("legality.new", message)
-    cheat = dataclasses.replace(mended[2][0], error_class=ErrorClass.CHEATING, findings=(finding,))
-    assert said in describe_symptom(cheat)
-
-
 def test_no_kind_of_fault_says_a_thing_twice():
     """YAML keeps the last of two equal keys without a word."""
     text = Path(faults.__file__).with_name("kinds.yaml").read_text(encoding="utf-8")
     for entry in re.split(r"\n(?=\w)", text):
         keys = re.findall(r"^  (\w+):", entry, re.M)
         assert len(keys) == len(set(keys)), entry
-
-
-EXPECTED = "error: expected ';' before 'if'"
-
-
-@pytest.mark.parametrize(
-    ("rule", "message", "said"),
-    [
-        ("compile.error", f"cuda_source:17: {EXPECTED}\n    if (x)", f"“{EXPECTED}”."),
-        ("compile.error", f"cuda_source:1: {EXPECTED}; did you mean 'lockf'?", f"“{EXPECTED}”."),
-        ("correctness.values", "The output is wrong in 9 of 9 elements.", "but all elements of the output are wrong."),
-        ("correctness.values", "It is wrong in 1 of 1 elements: 2 instead of 3.", "but the result is wrong."),
-        ("correctness.values", "wrong in 1 of 9 elements. The output is all zeros.", "wrong. The output is all zeros."),
-        ("correctness.shape", "The output has shape (2,).", "It compiles and runs. The output has shape (2,)."),
-        (
-            "correctness.values",
-            "wrong in 1 of 1 elements. (Only where inputs are large.)",
-            "wrong where inputs are large.",
-        ),
-    ],
-)
-def test_a_symptom_is_what_a_reader_could_foresee(mended, rule, message, said):
-    candidate = dataclasses.replace(mended[2][0], findings=(Finding(rule, message),))
-    assert describe_symptom(candidate).endswith(said)
 
 
 def test_optimisation_needs_times_that_differ_beyond_the_noise(mended, make_row):

@@ -51,11 +51,11 @@ def test_samples_without_a_fault_differ(teacher):
     assert ask(teacher, "convolution", 0).text != ask(teacher, "convolution", 1).text
 
 
-def test_a_repair_ends_in_the_honest_kernel_and_quotes_the_feedback(teacher):
+def test_a_repair_ends_in_the_honest_kernel_and_shows_the_change(teacher):
     answers = [ask(teacher, "softmax", sample=2)]
     while answers[-1].fault:
         answers.append(ask(teacher, "softmax", sample=2, turn=len(answers) + 1))
-        assert "wrong in 3 of 148 elements" in answers[-1].text
+        assert answers[-1].text.startswith("```diff\n@@ -")
     assert len(answers) > 1
 
 

@@ -23,21 +23,18 @@ class FaultKind:
         name: countable name, as it stands in the corpus.
         insert: the candidate with the mistake in it, or None where it would not matter for this task.
         weight: how often it is drawn, compared with others that fit the task.
-        cheats: the results are right, but PyTorch computes them.
     """
 
     name: str
     insert: Insert
     weight: float = 1.0
-    cheats: bool = False
 
 
 _TABLE: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("kinds.yaml").read_text(encoding="utf-8"))
 
 
 def _kind(name: str, insert: Insert) -> FaultKind:
-    given = {key: _TABLE[name][key] for key in ("cheats", "weight") if key in _TABLE[name]}
-    return FaultKind(name, insert, **given)
+    return FaultKind(name, insert, _TABLE[name].get("weight", 1.0))
 
 
 WORDS: dict[str, Any] = {name: entry["words"] for name, entry in _TABLE.items() if "words" in entry}

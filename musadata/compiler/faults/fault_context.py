@@ -56,14 +56,10 @@ Condition = Callable[[KernelSite], bool]
 
 @dataclass(frozen=True)
 class FaultContext:
-    """A candidate to put a fault into. Choices are drawn from `random`, so they repeat.
-
-    `reference` is the module that the candidate replaces; without it no fault can use what PyTorch would compute.
-    """
+    """A candidate to put a fault into. Choices are drawn from `random`, so they repeat."""
 
     candidate: Candidate
     random: Random
-    reference: str = ""
 
     def sites(self) -> list[KernelSite]:
         """The kernels in a seeded order."""
@@ -103,10 +99,6 @@ class FaultContext:
     def with_parts(self, parts: tuple[Part, ...]) -> Candidate | None:
         """The candidate with other parts; None where that changes nothing."""
         return replace(self.candidate, parts=parts) if parts != self.candidate.parts else None
-
-    def with_module(self, **changed: Any) -> Candidate:
-        """The candidate with something else in the Python around it."""
-        return replace(self.candidate, module=replace(self.candidate.module, **changed))
 
     def in_some_kernel(self, edit: Edit, where: Condition = lambda site: True) -> Candidate | None:
         """The candidate with the first kernel changed that meets the condition and that the edit applies to."""

@@ -180,11 +180,6 @@ def filled(items: Sequence[str], width: int = 104) -> str:
     return f",\n{MARGIN}".join(lines)
 
 
-def head_of(loop: tree.Loop) -> str:
-    """The head of a loop, without its body."""
-    return text_of(replace(loop, body=(), unroll="")).partition(" {\n")[0]
-
-
 def _simple(node: Any, margin: str = "") -> tuple[Any, ...]:
     """A statement on one line, with its semicolon."""
     end = f";{_note(getattr(node, 'note', ''))}"

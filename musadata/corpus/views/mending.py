@@ -1,12 +1,11 @@
-"""What was wrong in the failed answers of a conversation, from what mended each of them; and the words for it."""
+"""What was wrong in the failed answers of a conversation, from what mended each of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from musadata.corpus.views.answers import Sampled
-from musadata.corpus.views.changes import Change, Line, list_changes, name_place
-from musadata.corpus.views.wording import choose
+from musadata.corpus.views.changes import Change, list_changes, name_place
 from musadata.records import Candidate
 from musadata.verifier.rules.catalogue import RULES
 
@@ -36,7 +35,7 @@ def list_steps(answers: Sequence[Sampled], candidates: Sequence[Candidate]) -> l
 
 
 def _failed(answers: Sequence[Sampled]) -> list[Candidate]:
-    return [answer.candidate for answer in answers if not answer.is_right]
+    return [answer.candidate for answer in answers if not answer.is_right and not answer.candidate.fault]
 
 
 def _telling_changes(wrong: str, right: str) -> tuple[Change, ...]:
@@ -71,34 +70,15 @@ def leaves_open(wrong: Candidate, right: Candidate) -> bool:
     return not reported.intersection(lines_at_fault(wrong.source, right.source))
 
 
-def place_of(change: Change, step: Step) -> str:
-    """The function in which a change lies: "the kernel `add_kernel`"."""
-    return name_place(step.candidate.source, (change.old or (change.before,))[0].number)
-
-
-def word(name: str, change: Change, step: Step, **values: str) -> str:
-    """What the table of wordings says under a name of a change of this kind."""
-    kind = "missing" if not change.old else "replaced" if change.new else "superfluous"
-    shown = {"old": _show(change.old or (change.before,)), "new": _show(change.new), "place": place_of(change, step)}
-    bare = "_bare" if "rule" in values and not values["rule"] else ""
-    return choose(
-        f"{name}_{kind}{bare}", step.candidate.candidate_id, step.changes.index(change), **{**shown, **values}
-    )
-
-
-def name_fault(step: Step, evidence: str = "") -> str:
-    """Where the fault is, what the report shows, and what the fault does."""
-    shown = f"The report shows that {evidence}." if evidence else ""
-    places = [word("place", change, step) for change in step.changes]
-    return " ".join(filter(None, [*places, shown, step.candidate.fault_effect]))
-
-
-def _show(lines: Sequence[Line]) -> str:
-    return ", ".join(f"``{one.text}``" if "`" in one.text else f"`{one.text}`" for one in lines)
-
-
-def show_difference(change: Change, rule: str) -> str:
-    """A change of several lines as a difference, after how it is done right."""
-    lines = [*(f"- {one.text}" for one in change.old), *(f"+ {one.text}" for one in change.new)]
-    heading = f"{rule[:1].upper()}{rule[1:]}:" if rule else "The change:"
-    return "\n".join([f"\n\n{heading}\n", "```diff", *lines, "```"])
+def show_changes(step: Step) -> str:
+    """Each change as a difference, after the function in which it lies: "In the kernel `add_kernel`:"."""
+    shown = []
+    for change in step.changes:
+        place = name_place(step.candidate.source, (change.old or (change.before,))[0].number)
+        lines = [
+            f" {change.before.text}",
+            *(f"-{one.text}" for one in change.old),
+            *(f"+{one.text}" for one in change.new),
+        ]
+        shown.append("\n".join([f"In {place}:\n", "```diff", *lines, "```"]))
+    return "\n\n".join(shown)

@@ -58,7 +58,13 @@ def _right_pairs(asked: Sequence[Sampled]) -> Iterator[_Pair]:
 
 
 def _is_bad(candidate: Candidate) -> bool:
-    return not candidate.accepted and candidate.error_class is not None and not candidate.error_class.is_undecided
+    """Whether it failed by itself: what a seeded fault makes worse, a model hardly prefers."""
+    return (
+        not candidate.accepted
+        and not candidate.fault
+        and candidate.error_class is not None
+        and not candidate.error_class.is_undecided
+    )
 
 
 def _is_poorer(better: Candidate, worse: Candidate) -> bool:

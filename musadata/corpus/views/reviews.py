@@ -1,18 +1,16 @@
-"""Reviews: a program and the question whether it is right. The answer is the verdict with the place and the reason.
+"""Reviews: a program and the question whether it is right. The answer is the verdict, with the change that mends it.
 
 Every wrong program is asked about together with the right one that it was mended to. The two are equal but for the
-fault, so neither their length nor their style gives the answer away; of the right one the answer says why the place is
-right that is wrong in the other. Where that is not known, there is no row of the right one. Programs that only do what
-is not allowed are left out: that is read off, not found.
+fault, so neither their length nor their style gives the answer away. Programs that only do what is not allowed are left
+out: that is read off, not found.
 """
 
 import json
 from collections.abc import Sequence
 
 from musadata.corpus.views.answers import different, list_conversations
-from musadata.corpus.views.mending import Step, lines_at_fault, list_steps, name_fault, word
+from musadata.corpus.views.mending import lines_at_fault, list_steps, show_changes
 from musadata.corpus.views.supervised import make_sft
-from musadata.corpus.views.symptoms import describe_symptom
 from musadata.records import Annotation, Candidate, Task, Trajectory
 from musadata.teacher.prompts import render_review
 from musadata.training_rows import SftRow
@@ -33,9 +31,8 @@ def review_rows(
         wrong, right = step.candidate, step.mended
         if wrong.error_class is not None and wrong.error_class.is_illegal:
             continue
-        rows.append(_row(task, annotation, wrong, right, _reject(step)))
-        if reason := _defend(step):
-            rows.append(_row(task, annotation, right, wrong, f"{RIGHT}\n\n{reason}"))
+        verdict = f"Verdict: wrong ({wrong.error_class})\n\n{show_changes(step)}"
+        rows += [_row(task, annotation, wrong, right, verdict), _row(task, annotation, right, wrong, RIGHT)]
     return rows
 
 
@@ -44,21 +41,8 @@ def _row(task: Task, annotation: Annotation, candidate: Candidate, other: Candid
         "accepted": candidate.accepted,
         "error_class": candidate.error_class,
         "rules": [finding.rule for finding in candidate.findings],
-        "fault": candidate.fault,
         "lines": [] if candidate.accepted else lines_at_fault(candidate.source, other.source),
         "compared_with": other.candidate_id,
     }
     question = render_review(task, annotation.told, candidate.source)
     return make_sft(task, FAMILY, question, answer, REVIEWER, candidate, json.dumps(evidence))
-
-
-def _defend(step: Step) -> str:
-    """Why the place is right that is wrong in the other program; "" where no rule says it, or nothing stands there."""
-    rule, effect = step.candidate.fault_mend, step.candidate.fault_effect
-    new = next((change for change in step.changes if change.new), None)
-    return word("right", new, step, rule=rule, effect=effect) if new and rule else ""
-
-
-def _reject(step: Step) -> str:
-    seen = describe_symptom(step.candidate)
-    return f"Verdict: wrong ({step.candidate.error_class})\n\n{' '.join(filter(None, [name_fault(step), seen]))}"

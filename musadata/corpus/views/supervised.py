@@ -41,6 +41,7 @@ def answer_rows(
         else:
             rows.append(_from_answer(task, "generation", best))
     repaired = [answers for answers in conversations if answers[-1].is_target and not answers[-1].is_first]
+    repaired = [answers for answers in repaired if not any(answer.candidate.fault for answer in answers)]
     found = [
         answers[-1]
         for answers in repaired

@@ -1,7 +1,12 @@
 """Step 1: what the module computes, and which kernels share that in which parts."""
 
+from collections import defaultdict
+from collections.abc import Sequence
+
 from musadata.compiler.emission.candidate import Candidate
-from musadata.teacher.reasoning.explanation import repeated_launches
+from musadata.compiler.emission.cpp import Printer
+from musadata.compiler.emission.launch import EmittedKernel
+from musadata.compiler.ir.index_formulas import ONE, ZERO, Index
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
 from musadata.teacher.reasoning.kernel_plan import CallKind
 from musadata.teacher.reasoning.kernel_roles import MOST_NAMES, describe_kernels
@@ -33,6 +38,15 @@ def _kernels(analysis: TaskAnalysis, candidate: Candidate) -> str:
     for line, (facts, _) in zip(text.splitlines()[2:], rows.values(), strict=True):
         analysis.state(line, _shapes(facts))
     return text
+
+
+def repeated_launches(kernels: Sequence[EmittedKernel]) -> dict[str, str]:
+    """How often the host launches those kernels that it launches more than once, by name: `12 times`."""
+    total: defaultdict[str, Index] = defaultdict(lambda: ZERO)
+    for emitted in kernels:
+        total[emitted.kernel.name] += emitted.kernel.steps.count if emitted.kernel.steps else ONE
+    texts = {name: Printer().index(count).text for name, count in total.items() if count != ONE}
+    return {name: f"{text if text.isdigit() else f'`{text}`'} times" for name, text in texts.items()}
 
 
 def _shapes(facts: KernelFacts) -> list[str]:

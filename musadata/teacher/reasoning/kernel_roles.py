@@ -2,17 +2,20 @@
 
 from collections.abc import Sequence
 from math import prod
+from pathlib import Path
+
+import yaml
 
 from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.ir.scalar import Buffer, Choose
 from musadata.compiler.lowering.fusion import PARTS_AXIS, Reduce, Scan
-from musadata.teacher.reasoning.explanation import WORDS
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
 from musadata.teacher.reasoning.kernel_plan import CallKind
 from musadata.teacher.reasoning.planned_kernels import Share, shares_of
 from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join, named, product_text, unique
 
 MOST_NAMES, _MOST_READERS = 8, 3
+_WORDS: dict[str, dict[str, str]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 _IDLE = (CallKind.VIEW, CallKind.FILL)
 
 
@@ -54,7 +57,7 @@ def _transfer(facts: KernelFacts) -> tuple[str, str]:
 
 
 def _reduction(stage: Reduce | Scan, facts: KernelFacts) -> str:
-    word = WORDS["scans" if isinstance(stage, Scan) else "reductions"][stage.kind]
+    word = _WORDS["scans" if isinstance(stage, Scan) else "reductions"][stage.kind]
     extents = [extent for extent in facts.extents(stage.axes, facts.sizes) if extent != 1]
     pieces = facts.pieces
     if pieces is not None:

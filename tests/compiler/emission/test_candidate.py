@@ -14,7 +14,7 @@ from musadata.compiler.ir.conditions import Condition
 from musadata.compiler.ir.index_formulas import ZERO, Size, of
 from musadata.compiler.ir.printing import text_of
 from musadata.compiler.ir.schedule import Carry, Stage, TensorCore
-from musadata.teacher.reasoning.explanation import repeated_launches
+from musadata.teacher.reasoning.decomposition import repeated_launches
 from tests.compiler.references import FIXTURES
 
 LONGEST_LINE = 160

@@ -10,12 +10,9 @@ import pytest
 
 from musadata.compiler.candidate_set import CandidateSet
 from musadata.compiler.emission.schedule_plan import PLANS
-from musadata.compiler.faults import KINDS, FaultContext, derive
-from musadata.compiler.faults.derivation import DERIVATIONS
+from musadata.compiler.faults import KINDS, FaultContext
 from musadata.compiler.faults.kernel_changes import CHANGES, within_tanh
 from musadata.compiler.ir.code import Assign, Choice, Name, Number, apply, every, replace_at, walk
-from musadata.teacher.reasoning.explanation import explain_repair
-from musadata.verifier.rules.python.legality import check_legality
 from tests.compiler.references import FIXTURES
 
 MOST_LINES = 16  # changed, counting removed and added ones
@@ -23,11 +20,10 @@ PLACES = (
     *("softmax", "linear", "convolution", "chain", "layer norm", "max pool", "gelu", "transpose", "group norm"),
     *("running results", "added to rows", "activations"),
 )
-RULES = {"legality.compute", "legality.module_call", "legality.fallback"}  # that PyTorch in the forward breaks
 
 
-def inserted(kind, candidate, reference="", seed=1):
-    faulty = KINDS[kind].insert(FaultContext(candidate, Random(seed), reference))
+def inserted(kind, candidate, seed=1):
+    faulty = KINDS[kind].insert(FaultContext(candidate, Random(seed)))
     return candidate.source, faulty and faulty.source
 
 
@@ -37,7 +33,7 @@ def test_there_are_at_least_a_dozen_kinds():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_finds_a_place_and_changes_little(kind, candidate_of):
-    found = [inserted(kind, candidate_of(name, plan), FIXTURES[name].source) for name in PLACES for plan in PLANS]
+    found = [inserted(kind, candidate_of(name, plan)) for name in PLACES for plan in PLANS]
     changed = [(honest, faulty) for honest, faulty in found if faulty is not None]
     assert changed
     for honest, faulty in changed:
@@ -119,7 +115,7 @@ def conversation(graph, key, sample):
 def test_a_conversation_mends_one_fault_where_it_is(graph_of):
     for name, sample in itertools.product(("softmax", "chain", "losses"), range(6)):
         faulty, mended = conversation(graph_of(name), name, sample)
-        assert faulty.fault and faulty.why and mended.fault is None
+        assert faulty.fault and mended.fault is None
         assert faulty.candidate.plan == mended.candidate.plan and faulty.source != mended.source
 
 
@@ -150,98 +146,5 @@ def test_a_softmax_that_overflows_is_right_for_small_values(candidate_of):
     assert unstable(apply("expf", Name("old_max") - "new_max")) is None
 
 
-@pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if kind.cheats])
-def test_a_cheat_breaks_a_static_rule_and_nothing_else(kind, candidate_of):
-    for name in ("softmax", "chain", "linear"):
-        honest, cheat = inserted(kind, candidate_of(name, PLANS[0]), FIXTURES[name].source)
-        assert check_legality(honest) == ()
-        assert {finding.rule for finding in check_legality(cheat)} <= RULES
-        assert check_legality(cheat)
-
-
-def test_without_its_reference_no_candidate_can_cheat(candidate_of):
-    for kind in ("computed_by_pytorch", "decoy_kernel", "pytorch_fallback"):
-        assert inserted(kind, candidate_of("softmax", PLANS[0]))[1] is None
-
-
 def test_fixtures_cover_what_the_compiler_can_do():
     assert len(FIXTURES) >= 50
-
-
-def test_every_kind_has_a_derivation():
-    assert DERIVATIONS.keys() == KINDS.keys()
-
-
-def derived(kind, candidate, sizes=None, seed=1):
-    """What is said of a fault of a kind in a candidate."""
-    honest = replace(candidate, hints=(sizes,)) if sizes else candidate
-    faulty = KINDS[kind].insert(FaultContext(honest, Random(seed)))
-    assert faulty is not None
-    return honest, faulty, derive(kind, honest, faulty)
-
-
-def test_a_missing_check_is_told_by_the_first_thread_that_has_no_work(candidate_of):
-    _, _, why = derived("missing_bounds_check", candidate_of("softmax", PLANS[1]), {"rows": 7, "cols": 64})
-    assert "At rows = 7 and cols = 64, total is 7, and the launch has 1 block of 32 threads" in why.wrong
-    assert "The first one with no work is thread 7 of block 0: its `row` is 7." in why.wrong
-    assert "element 448, outside of the 448 elements of x" in why.wrong
-    assert "`row` from 7 to 31 leave, and exactly 0 to 6 are computed" in why.right
-
-
-def test_a_wrong_index_is_told_by_the_first_element_that_is_another(candidate_of):
-    for seed in range(6):
-        _, _, why = derived("wrong_stride", candidate_of("linear", PLANS[1]), {"rows": 9}, seed)
-        said = re.search(
-            r"with (.*), `(\w+)\[.*` (?:reads|writes) element (\d+), .*; it should be element (\d+)", why.wrong
-        )
-        assert said
-        values = {name: int(value) for name, value in re.findall(r"(\w+) = (\d+)", said[1])}
-        extents = {"x": ("row", 37, "k"), "l_weight": ("col", 37, "k"), "linear": ("row", 20, "col")}
-        outer, extent, inner = extents[said[2]]
-        assert int(said[4]) == values[outer] * extent + values[inner] != int(said[3])
-
-
-def test_a_grid_that_is_too_small_is_told_by_the_elements_that_are_left(candidate_of):
-    honest, faulty, why = derived("wrong_launch_geometry", candidate_of("linear", PLANS[1]), {"rows": 9})
-    both = replace(honest, hints=({"rows": 9}, {"rows": 2}))
-    refused = derive("wrong_launch_geometry", both, faulty)
-    assert refused.wrong.startswith("At rows = 2, total is 40, and 40 / 128 is 0"), "what a report begins with"
-    assert (
-        "180 / 128 is 1 block. These have 128 threads" in why.wrong
-        and "what threads 128 to 179 would compute" in why.wrong
-    )
-    assert "(180 + 128 - 1) / 128 is 2, so that 2 x 128 threads cover all 180" in why.right
-
-
-def test_a_padding_that_is_not_checked_is_told_by_a_position_before_the_start(candidate_of):
-    _, _, why = derived("missing_padding_check", candidate_of("max pool", PLANS[1]))
-    assert re.search(r"comes to \w+ = -\d+: in the padding, before the first element", why.wrong)
-
-
-def test_a_norm_that_divides_by_one_less_is_told_by_how_far_it_is_off(candidate_of):
-    _, _, why = derived("wrong_correction", candidate_of("layer norm", PLANS[1]))
-    assert "The variance is 1.0278 times what the norm takes" in why.wrong and "1.4 % too small" in why.wrong
-
-
-def test_a_fault_that_nothing_shows_at_the_sizes_has_no_derivation(candidate_of):
-    honest, faulty, why = derived("missing_bounds_check", candidate_of("softmax", PLANS[1]), {"rows": 7, "cols": 64})
-    whole_blocks = replace(honest, hints=({"rows": 64, "cols": 64},))
-    assert why and derive("missing_bounds_check", whole_blocks, faulty) is None
-
-
-def test_sizes_are_those_that_the_verifier_tries_first(graph_of):
-    sets = [{"x": (4, 37)}, {"x": (7, 64)}]
-    for tried in (sets, sets[::-1]):
-        known = CandidateSet(graph_of("softmax"), "key", tried=tried)
-        faulty, honest = known.faulty(0, [known.candidate(0)])
-        rows = [sizes["rows"] for sizes in faulty.candidate.hints]
-        assert rows == [shapes["x"][0] for shapes in tried] and faulty.why and not honest.why
-
-
-def test_a_repair_shows_the_change_and_why_it_is_right(candidate_of):
-    honest, faulty, why = derived("wrong_identity", candidate_of("softmax", PLANS[1]))
-    said = explain_repair("results are not right\n- It is 2 instead of 1.", why, faulty.source, honest.source)
-    first, change, last = said.split("\n\n", 2)[0], said.partition("```diff")[2], said.rpartition("\n\n")[2]
-    assert first.startswith("The kernels ran and gave wrong results: `It is 2 instead of 1`.") and why.wrong in first
-    assert "-    float softmax_sum = 1.0f;\n+    float softmax_sum = 0.0f;" in change
-    assert last == "0 is what adds nothing: the sum of no elements is 0."
