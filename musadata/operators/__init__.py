@@ -24,14 +24,11 @@ class Operator:
     called: str | None = None
     several: bool | None = None
     same: str | None = None
-    range: tuple[float, float] | None = None
-    edge: float | None = None
     formula: str | None = None
     loss: str | None = None
     row_loss: str | None = None
     reduction: str | None = None
     loop: str | None = None
-    hazard: str | None = None
 
 
 OPERATORS: dict[str, Operator] = {name: Operator(**row) for name, row in _TABLE["operators"].items()}

@@ -7,7 +7,8 @@ Five limits are worked out, each in seconds, and a kernel is taken to need as lo
 - L2: sectors of 32 bytes that multiprocessors fetch, at its bandwidth. What a block reads again, as windows that
   overlap, it finds in L1.
 - L1: cache lines of 128 bytes that the requests of warps touch, one in a cycle of each multiprocessor.
-- arithmetic: FLOPs at the rate of the unit, and what tiles read from shared memory, 32 words in a cycle.
+- arithmetic: instructions, those of indices too (`instruction_counts`), one of each lane in a cycle; of tiles FLOPs at
+  the rate of the unit, and what they read from shared memory, 32 words in a cycle.
 - latency: blocks that do not run at once wait for others; in a block, loads that wait for each other take a latency
   each, that of L1 for the share that it holds; barriers some cycles.
 
@@ -20,9 +21,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from musadata.compiler.emission.instruction_counts import instructions
 from musadata.compiler.emission.launch import EmittedKernel
 from musadata.compiler.emission.tiled import partition
-from musadata.compiler.ir.code import Declare, of_kind, settle
+from musadata.compiler.ir.code import Declare, Guard, Loop, of_kind, settle
 from musadata.compiler.ir.index_formulas import (
     ZERO,
     Index,
@@ -34,7 +36,7 @@ from musadata.compiler.ir.index_formulas import (
     of,
     without_opaque,
 )
-from musadata.compiler.ir.scalar import Added, Buffer, Call, Load
+from musadata.compiler.ir.scalar import Added, Buffer, Load
 from musadata.compiler.ir.schedule import Bind, Combine, Stage, TensorCore, Tile, Unroll, Vectorise
 from musadata.compiler.lowering.fusion import Kernel, Reduce, Scan, Store
 from musadata.compiler.lowering.layout import flatten
@@ -42,12 +44,11 @@ from musadata.compiler.lowering.shared_axes import dealt
 from musadata.tracing.roofline import Device, Unit, itemsize
 
 WARP, _SECTOR, _LINE = 32, 32, 128
-_UNROLLED = 4  # loads of a simple loop that nvcc has under way at once
+_UNROLLED = 4  # loads of a simple loop that nvcc has under way at once; one where it tests before it loads
 _BARRIER, _SHUFFLE = 40, 25  # cycles
 _NEAR = 20e-9  # seconds of a load from L1
 _KEPT = 0.5  # of L2, in which what is read again soon still is
-_PLAIN = frozenset(("add", "sub", "mul", "neg", "abs", "max", "min", "lt", "gt", "le", "ge", "eq", "ne", "and", "or"))
-_FUNCTION = 8  # instructions of what is no plain arithmetic: a division, a root, an exponential
+_LANES = 128  # of a multiprocessor, that issue one instruction in a cycle
 _TYPES = {"float": 4, "double": 8, "half": 2, "__half": 2, "__nv_bfloat16": 2, "int": 4, "float4": 16}
 
 
@@ -168,16 +169,6 @@ class _Work:
     def is_double(self) -> bool:
         return any(buffer.dtype == "float64" for buffer in (*self.kernel.inputs, *self.kernel.outputs))
 
-    @cached_property
-    def operations(self) -> int:
-        """Instructions of all points; an addition beside a multiplication is one."""
-        total = 0
-        for stage in self.kernel.stages:
-            calls = [node.operation for node in stage.value.walk() if isinstance(node, Call)]
-            joins = not isinstance(stage, Store) and "mul" not in calls  # to a sum or a maximum
-            total += self._loads(stage) * (joins + sum(1 if name in _PLAIN else _FUNCTION for name in calls))
-        return total
-
     def _loads(self, stage: Reduce | Store | Scan) -> int:
         return self.points * self.extent(stage.axes)
 
@@ -195,7 +186,8 @@ class _Work:
         inner = max((self.extent(stage.axes) for stage in self.kernel.stages), default=1)
         passes = self._passes(online=schedule.online, held=bool(row) and inner <= team * held)
         requests, fetched, share, worst = self._requested(passes, max(1, self.threads // team))
-        at_a_time = {True: held or _UNROLLED, False: 1}
+        guarded = any(isinstance(one, Guard) for loop in of_kind(emitted.function.body, Loop) for one in loop.body)
+        at_a_time = {True: held or (1 if guarded else _UNROLLED), False: 1}
         steps = [self.extent(stage.axes) / team / at_a_time[bool(stage.axes)] for stage, _ in passes]
         rounds = max(1, trips * sum(map(math.ceil, steps)))
         slots = _at_once(device, self.threads, self.shared, held)
@@ -207,11 +199,17 @@ class _Work:
             "memory": moved / device.bytes_per_second,
             "L2": fetched / device.cache_bytes_per_second,
             "L1": requests / (device.multiprocessors * device.clock),
-            "arithmetic": 2 * self.operations / device.rate(unit),
+            "arithmetic": self._issuing(blocks * self.threads, trips, math.ceil(inner / team)),
             "latency": math.ceil(blocks / slots) * lifetime,
         }
         made = sum(2 * self._loads(stage) for stage in self.kernel.reductions if stage.contraction)
         return Cost(emitted, device, blocks, self.shared, held, rounds, worst, moved, fetched, limits, made, unit)
+
+    def _issuing(self, threads: int, trips: int, inner: int) -> float:
+        """Seconds in which a device issues all instructions; those of doubles take two turns."""
+        sides = dict(zip(("blockDim.x", "blockDim.y", "blockDim.z"), self.emitted.threads, strict=False))
+        issued = instructions(self.emitted.function, {**self.sizes, **sides}, threads, trips, inner)
+        return (1 + self.is_double) * issued / (_LANES * self.device.multiprocessors * self.device.clock)
 
     def _requested(
         self, passes: Sequence[tuple[Reduce | Store | Scan, list[Load]]], points: int
@@ -388,7 +386,8 @@ class _Work:
         own, cores = schedule.find(Unroll, "sums"), schedule.find(TensorCore)
         split = tile.rows * tile.cols // self.threads
         rows, cols = (own.rows, own.cols) if own else (max(1, split), 1)
-        held = rows * cols if own else split
+        staged = (tile.rows + tile.cols) * tile.depth // self.threads
+        held = rows * cols + rows + cols + staged if own else split
         if cores:
             held = tile.rows * tile.cols // self.threads
             words = flops / 2 / 256 * 0.5
@@ -416,6 +415,7 @@ class _Work:
         limits = {
             "memory": self.least / self.device.bytes_per_second,
             "L2": self.least / self.device.cache_bytes_per_second,
+            "arithmetic": self._issuing(blocks * self.threads, 1, math.ceil(depth / team)),
             "latency": math.ceil(blocks / slots) * rounds * self.device.latency,
         }
         return Cost(

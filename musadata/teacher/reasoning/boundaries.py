@@ -14,7 +14,7 @@ from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import TaskAnalysis, table
 
 _MOST_GUARDS = 3
-_EVEN = "Nothing to guard at these sizes."
+_EVEN = "Nothing is left over at the declared size and in set 2; the code guards for others."
 
 
 def write_boundaries(analysis: TaskAnalysis) -> str:

@@ -1,10 +1,8 @@
 """Step 2: the formula of one output element, and the precision in which it is accumulated."""
 
-import math
 import re
 from collections.abc import Mapping
 
-from musadata.compiler.lowering.fusion import Reduce, Scan
 from musadata.operators import DEFAULTS, column
 from musadata.teacher.reasoning.element_origins import (
     element_of,
@@ -31,8 +29,6 @@ _ROW_LOSSES: dict[str, str] = column("row_loss")
 _REDUCTIONS: dict[str, str] = column("reduction")
 _LONGEST = 150
 _MOST_REPETITIONS = 3
-_MOST_SUMS = 6  # that are named
-_LONG_SUM = 512  # terms: the rounding of fewer is far below any tolerance
 _MOST_PARTS = 6  # of a concatenation
 _MANY_ALIKE = 7  # formulas; of fewer, another formula may need each
 _NAME = re.compile(r"\b[a-z_]\w*\b(?!\()|\d+")
@@ -384,43 +380,7 @@ _WRITERS = by_kind(
 
 
 def _precision(analysis: TaskAnalysis) -> list[str]:
-    """How half types are computed, and what long sums and products lose; empty where neither is so."""
-    dtypes = unique([fact.dtype for fact in analysis.outputs])
-    sums = {name: terms for name, terms in _steps_of(analysis, "sum").items() if terms >= _LONG_SUM}
-    factors = _steps_of(analysis, "prod")
-    if dtypes[0] in ("float16", "bfloat16"):
-        return [f"The result is {dtypes[0]}. Load as {dtypes[0]}, compute in float, round once at the store."]
-    if pieces := _rounding_of_pieces(analysis):
-        return [pieces]
-    if sums:
-        longest = max(sums.values())
-        told = join([f"`{name}` of {terms}" for name, terms in list(sums.items())[:_MOST_SUMS]])
-        return [say("rounding_of_sums", told=told, longest=longest, share=f"{longest * 2.0**-24:.1e}")]
-    if factors:
-        return [say("rounding_of_products", factors=max(factors.values()))]
-    return []
-
-
-def _rounding_of_pieces(analysis: TaskAnalysis) -> str:
-    """How many additions a value passes through where blocks add up pieces; empty where none do."""
-    for facts in analysis.told:
-        stage = facts.kernel.stages[0]
-        if facts.pieces is None or not isinstance(stage, Reduce) or stage.kind != "sum" or stage.dtype != "float32":
-            continue
-        steps = math.prod(facts.extents(stage.axes, facts.sizes))
-        if facts.way.schedule.team != "block" or steps % (team := facts.way.team):
-            continue
-        told = {"steps": steps, "team": team, "serial": steps // team, "rounds": team.bit_length() - 1}
-        return say("rounding_of_pieces", **told, total=steps // team + team.bit_length() - 1, values=facts.pieces)
-    return ""
-
-
-def _steps_of(analysis: TaskAnalysis, kind: str) -> dict[str, int]:
-    """The float reductions and scans of one kind, with the most terms that one result has."""
-    found: dict[str, int] = {}
-    for facts in analysis.told:
-        for stage in facts.kernel.stages if facts.pieces is None else ():
-            if isinstance(stage, (Reduce, Scan)) and stage.kind == kind and stage.dtype == "float32":
-                terms = math.prod(facts.extents(stage.axes, facts.sizes))
-                found[stage.local] = max(terms, found.get(stage.local, 0))
-    return {name: terms for name, terms in found.items() if terms > 1}
+    """How half types are computed; empty where there are none."""
+    dtype = analysis.outputs[0].dtype
+    is_half = dtype in ("float16", "bfloat16")
+    return [f"The result is {dtype}. Load as {dtype}, compute in float, round once at the store."] if is_half else []

@@ -1,7 +1,5 @@
-"""The choice of a schedule for the kernel with the most work: what bounds it, what each way costs, why one wins, and at
-which sizes another one would."""
+"""The choice of a schedule for the kernel with the most work: what each way moves and waits for, and why one wins."""
 
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -17,11 +15,10 @@ from musadata.records import Trace
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import TaskAnalysis, table
-from musadata.tracing.roofline import BYTES, H100, Device, bytes_text, in_units, tensor_bytes, time_text, unit_of
+from musadata.tracing.roofline import BYTES, H100, Device, bytes_text, in_units, tensor_bytes, unit_of
 
 _MOST_WAYS = 3
 _EQUAL = 1.05  # times as long: no difference that such an estimate can tell
-_SCALES = (4, 16, 64)  # by which sizes are tried
 
 
 def expected_seconds(candidate: Candidate, sizes: Mapping[str, int], device: Device = H100) -> float:
@@ -40,8 +37,12 @@ def bound_seconds(candidate: Candidate, trace: Trace, sizes: Mapping[str, int], 
 
 
 def write_choice(analysis: TaskAnalysis, *, defended: bool = False) -> str:
-    """The paragraph about the kernel that takes longest; empty where its schedules do not differ, and if it is to be
-    `defended` where none is expected to be slower, or another one is expected to be faster."""
+    """The table about the kernel that is expected to take longest; empty where its schedules do not differ, and if it
+    is to be `defended` where none is expected to be slower, or another one is expected to be faster.
+
+    It holds what follows from the code and the sizes: bytes, cache lines, loads in turn. Times are used to rank
+    schedules and are not told, since they also depend on registers, which the compiler decides on.
+    """
     costs = [(facts, cost) for facts in analysis.facts if (cost := cost_of(facts.way.emitted, facts.sizes, H100))]
     if not costs:
         return ""
@@ -53,14 +54,11 @@ def write_choice(analysis: TaskAnalysis, *, defended: bool = False) -> str:
     slower = [cost for cost in ways if cost.seconds >= best.seconds * _EQUAL]
     if defended and (taken in slower or not slower):
         return ""
-    share = taken.seconds / sum(cost.seconds for _, cost in costs)
-    title = f"`{facts.name}` on an H100{f', {share:.0%} of the time' if share <= 0.95 else ''}"
-    compared = {id(cost): _reason(cost, best) if cost in slower else "as long" for cost in ways if cost is not best}
-    text = _table(title, ways, compared)
+    compared = {id(cost): _reason(cost, best) if cost in slower else "as good" for cost in ways if cost is not best}
+    text = _table(f"`{facts.name}`", ways, compared)
     analysis.state(text.splitlines()[0], _traffic(facts, taken))
-    verdict = say("choice_other", best=name_of(best.emitted), times=_times(taken, best)) if taken in slower else ""
-    words = " ".join(text[:1].upper() + text[1:] for text in (verdict, _change(facts, ways, best)) if text)
-    return "\n\n".join(filter(None, [text, words]))
+    verdict = say("choice_other", best=name_of(best.emitted)) if taken in slower else ""
+    return "\n\n".join(filter(None, [text, verdict]))
 
 
 def _traffic(facts: KernelFacts, cost: Cost) -> list[str]:
@@ -110,21 +108,18 @@ def plain_forms(kernel: Kernel) -> list[Schedule]:
 
 
 def _table(title: str, ways: Sequence[Cost], compared: Mapping[int, str]) -> str:
-    """Each schedule with the times of its limits; the one that bounds it is in bold. The first is taken. `compared` are
-    what the others have against the best one, by their identity."""
-    limits = list(dict.fromkeys(name for cost in ways for name in cost.limits))
-    made = in_units(ways[0].flops, "FLOP") if ways[0].flops else "indices aside"
-    given = {"memory": bytes_text(ways[0].moved), "arithmetic": made}
-    named = [f"{name}, {given[name]}" if name in given else name for name in limits]
-    heading = [title, "blocks × threads", "at once", *named, "against the best"]
+    """Each schedule with its counts. The first is taken. `compared` are what the others have against the best one, by
+    their identity."""
+    flops = f"FLOPs, {in_units(ways[0].flops, 'FLOP')}" if ways[0].flops else ""
+    heading = [title, "blocks × threads", f"memory, {bytes_text(ways[0].moved)}", "from L2", "lines a load touches"]
+    heading += ["loads of a thread in turn", *([flops] if flops else []), "against the best"]
     rows: list[list[str]] = []
     for cost in ways:
-        waves = math.ceil(cost.blocks / cost.at_once)
-        times = {name: time_text(seconds) for name, seconds in cost.limits.items()}
-        times[cost.bound] = f"**{times[cost.bound]}**"
         label = f"{name_of(cost.emitted)}{' (taken)' if cost is ways[0] else ''}"
-        launch = [f"{cost.blocks} × {cost.threads}", f"{cost.at_once}, {waves} wave{'s' * (waves > 1)}"]
-        rows.append([label, *launch, *(times.get(name, "") for name in limits), compared.get(id(cost), "")])
+        lines = str(cost.lines[0]) if cost.lines[1] else ""
+        unit = [str(cost.unit)] if flops else []
+        counts = [f"{cost.blocks} × {cost.threads}", bytes_text(cost.moved), bytes_text(cost.fetched), lines]
+        rows.append([label, *counts, str(cost.rounds), *unit, compared.get(id(cost), "")])
     return table(heading, rows)
 
 
@@ -134,13 +129,8 @@ def name_of(emitted: EmittedKernel) -> str:
     return f"{emitted.schedule.label}, {tile.rows} × {tile.cols}" if tile else emitted.schedule.label
 
 
-def _times(cost: Cost, best: Cost) -> str:
-    times = cost.seconds / best.seconds
-    return f"{times:.2g}" if times < 100 else f"{times:.0f}"
-
-
 def _reason(cost: Cost, best: Cost) -> str:
-    """Why a schedule is not the best: what limits it, with figures."""
+    """Why a schedule is not the best: what is most of its work, with figures."""
     lines, buffer = cost.lines
     own = cost.emitted.schedule.find(Unroll, "sums")
     facts: dict[str, object] = {
@@ -150,42 +140,9 @@ def _reason(cost: Cost, best: Cost) -> str:
         "least": bytes_text(best.fetched),
         "moved": bytes_text(cost.moved),
         "blocks": cost.blocks,
-        "at_once": cost.at_once,
-        "waves": math.ceil(cost.blocks / cost.at_once),
         "rounds": f"{cost.rounds} load{'s' * (cost.rounds > 1)}",
         "words": f"{1 / own.rows + 1 / own.cols:.2g}" if own else "2",
     }
-    kind = {"L1": "lines" if lines > 2 else "loads", "latency": "idle" if cost.blocks < cost.at_once else "waves"}
+    few = cost.blocks < cost.device.multiprocessors
+    kind = {"L1": "lines" if lines > 2 else "loads", "latency": "idle" if few else "waiting"}
     return say(f"choice_{kind.get(cost.bound, cost.bound.replace(' ', '_'))}", **facts)
-
-
-def _change(facts: KernelFacts, ways: Sequence[Cost], best: Cost) -> str:
-    """The size, nearest to the declared ones, at which another of these schedules is expected to win by a tenth."""
-    used = {atom for axis in _axes(facts) for atom in map(str, _names(axis))}
-    names = [name for name in facts.sizes if name in used]
-    for scale in _SCALES:
-        for name in names:
-            for size in (facts.sizes[name] // scale, facts.sizes[name] * scale):
-                if not 1 <= size <= 1 << 24:
-                    continue
-                sizes = {**facts.sizes, name: size}
-                try:
-                    costs = [(way, cost_of(way.emitted, sizes, H100)) for way in ways]
-                except ZeroDivisionError:
-                    continue  # at this size a part of the input, by which an index is divided, has no elements
-                known = [(way, cost) for way, cost in costs if cost is not None]
-                winner, cost = min(known, key=lambda pair: pair[1].seconds)
-                usual = next((cost for way, cost in known if way is best), cost)
-                if winner is not best and cost.seconds * 1.1 < usual.seconds:
-                    told = {"size": name, "now": facts.sizes[name], "value": size, "winner": name_of(winner.emitted)}
-                    times = {"time": time_text(cost.seconds), "usual": time_text(usual.seconds)}
-                    return say("choice_changes", **told, **times, bound=usual.bound)
-    return ""
-
-
-def _axes(facts: KernelFacts) -> list[object]:
-    return [axis.extent for axis in (*facts.kernel.axes, *(a for stage in facts.kernel.stages for a in stage.axes))]
-
-
-def _names(extent: object) -> list[str]:
-    return [getattr(atom, "name", "") for atom in extent.atoms()]  # type: ignore[attr-defined]

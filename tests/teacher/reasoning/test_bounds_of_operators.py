@@ -133,13 +133,3 @@ def test_a_graph_that_holds_for_some_sets_of_shapes_gives_no_answer_and_no_formu
             teacher.answer(Request(RequestKind.GENERATE, task, traces, ()))
         assert "_kernel`" not in teacher.answer(Request(RequestKind.REASON, task, traces, ())).text
         assert "_kernel" in teacher.answer(Request(RequestKind.GENERATE, task, traces[:2], ())).text
-
-
-def test_the_rounding_of_a_sum_in_pieces_is_that_of_its_threads():
-    task, traces = task_and_traces("return F.mse_loss(x, x * 2)", "pass", (64, 200), (65, 190))
-    task = dataclasses.replace(task, measure=(dataclasses.replace(task.inputs[0], shape=(16384, 4096)),))
-    with CompilerTeacher(TeacherConfig(samples=1, faults=0), seed=7) as teacher:
-        text = teacher.answer(Request(RequestKind.REASON, task, traces, ())).text
-    found = re.search(r"In float, (\d+) / (\d+) \+ (\d+) = (\d+) additions a value", text)
-    assert found and 2 ** int(found[3]) == int(found[2])
-    assert int(found[1]) // int(found[2]) + int(found[3]) == int(found[4])

@@ -36,15 +36,10 @@ def test_equal_operators_with_another_stride_have_formulas_of_their_own():
     assert "c < 8: 8 terms" in text and "w·2 + kw − 1" in text and "c < 8, kw < 3: 8 × 3 = 24 terms" in text
 
 
-def test_softmax_is_warned_of_overflow_and_variance_of_cancellation():
-    assert "`expf` overflows above 88.7" in texts("softmax")["error pre-analysis"]
-    assert "E[x²] − E[x]² cancels" in texts("variance")["error pre-analysis"]
-
-
-def test_attention_is_warned_of_overflow_and_of_rows_that_see_nothing():
+def test_attention_is_warned_of_rows_that_see_nothing():
     assert "softmax(q·kᵀ·0.5 + m)·v with q, k, v = q, k, v" in texts("masked_attention")["scalar mathematics"]
     pitfalls = texts("masked_attention")["error pre-analysis"]
-    assert "`expf` overflows" in pitfalls and "PyTorch gives 0 there" in pitfalls
+    assert "PyTorch gives 0 there" in pitfalls
     assert "scaled by exp(old" not in pitfalls  # which is about tiles of keys, and no kernel is known
 
 
@@ -92,12 +87,6 @@ def test_a_bound_that_is_not_given_is_not_in_the_formula():
     fact = traces_of("gelu_chain")[0].tensors[0]
     for arguments, formula in (("min=0", "max(x, 0)"), ("max=6", "min(x, 6)"), ("min=0, max=6", "min(max(x, 0), 6)")):
         assert elementwise(Call("aten.clamp.default", (fact,), (fact,), arguments), ["x"]) == formula
-
-
-def test_what_an_int_pointer_reads_of_64_bit_indices_is_said_as_it_is():
-    assert "every second value is 0" in texts("softmax_gather")["error pre-analysis"]
-    halves = memoryview(b"".join(index.to_bytes(8, "little") for index in (5, 7, 9))).cast("i")
-    assert halves[1::2].tolist() == [0, 0, 0] and halves[::2].tolist() == [5, 7, 9]  # the n-th lies at 2·n
 
 
 def test_a_gather_is_a_formula():
