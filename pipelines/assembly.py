@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.views import VIEWS
-from musadata.corpus.views.supervised import REASONED, names_beyond
+from musadata.corpus.views.supervised import REASONED, names_beyond, why_no_target
 from musadata.records import (
     HUMAN,
     SCHEMA_VERSION,
@@ -89,6 +89,7 @@ class Assemble(ShardStep):
                 out.reject(reject)
             if annotation.grounded:
                 _count_reasoning(task, annotation, out)
+            _count_targets(task, candidates, trajectories, out)
             _count_seeded(task, trajectories, out)
             _keep(task, annotation, candidates, trajectories, out)
         for row in buffer.rows(teacher):
@@ -149,6 +150,14 @@ def _keep(
     for dataset, some in rows.items():
         for row in some:
             out.keep(dataset, row)
+
+
+def _count_targets(
+    task: Task, candidates: Sequence[Candidate], trajectories: Sequence[Trajectory], out: Writers
+) -> None:
+    """A reject where a task has right programs and none that is worth training on."""
+    if reason := why_no_target(candidates, trajectories):
+        out.take("generation", Reject(SCHEMA_VERSION, "sft", "generation", reason, "", task.task_id))
 
 
 def _count_seeded(task: Task, trajectories: Sequence[Trajectory], out: Writers) -> None:

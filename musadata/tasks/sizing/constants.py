@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 SMALLEST = 8  # below are kernel sizes, strides and the like
+_MOST_BITS = 40
 _INIT = "get_init_inputs"
 _FUNCTIONS = frozenset({"get_inputs", _INIT})
 
@@ -37,13 +38,31 @@ def find_constants(source: str, least: int = SMALLEST) -> list[Constant]:
     module = ast.parse(source)
     bounds = set(_bounds(module))
     found = [
-        Constant(name, node.value, node.lineno, node.col_offset, node.end_col_offset, node in bounds)
+        Constant(name, value, node.lineno, node.col_offset, node.end_col_offset, node in bounds)
         for name, tree in _places(module)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and type(node.value) is int and node.value >= least
-        if node.end_lineno == node.lineno and node.end_col_offset is not None
+        for node, value in _integers(tree)
+        if value >= least and node.end_lineno == node.lineno and node.end_col_offset is not None
     ]
     return sorted(found, key=lambda one: (one.line, one.start))
+
+
+def _integers(tree: ast.AST) -> Iterator[tuple[ast.expr, int]]:
+    """The integers in a tree. A power of integers, such as `1 << 24` and `2**20`, is one."""
+    if isinstance(tree, ast.expr) and (value := _integer(tree)) is not None:
+        yield tree, value
+        return
+    for node in ast.iter_child_nodes(tree):
+        yield from _integers(node)
+
+
+def _integer(node: ast.expr) -> int | None:
+    match node:
+        case ast.Constant(value) if type(value) is int:
+            return value
+        case ast.BinOp(ast.Constant(base), ast.LShift() | ast.Pow(), ast.Constant(power)):
+            if type(base) is int and type(power) is int and 0 <= power <= _MOST_BITS:
+                return base << power if isinstance(node.op, ast.LShift) else int(base**power)
+    return None
 
 
 def find_parameters(source: str) -> set[Constant]:
@@ -62,7 +81,7 @@ def _bounds(module: ast.Module) -> Iterator[ast.AST]:
     """The arguments of `randint` that are no shape."""
     for call in ast.walk(module):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "randint":
-            yield from (one for one in call.args[:2] if isinstance(one, ast.Constant))
+            yield from call.args[:2]
             yield from (one.value for one in call.keywords if one.arg in ("low", "high"))
 
 

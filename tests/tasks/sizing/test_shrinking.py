@@ -378,3 +378,11 @@ def test_inputs_made_of_one_another_are_drawn_together():
     assert torch.equal(
         *(sign * one for sign, one in zip((1, -1), draw([restore(InputSpec, s) for s in (x, y)], 5), strict=True))
     )
+
+
+def test_powers_of_integers_are_sizes():
+    source = "N = 1 << 24\n\ndef get_inputs():\n    return [torch.randn(N, 2**10), torch.randint(0, 1 << 15, (N,))]\n"
+    found = find_constants(source)
+    assert [(one.value, one.bounds) for one in found] == [(1 << 24, False), (1 << 10, False), (1 << 15, True)]
+    changed = replace_constants(source, dict.fromkeys(found[:2], 96))
+    assert "N = 96\n" in changed and "torch.randn(N, 96)" in changed and "1 << 15" in changed
