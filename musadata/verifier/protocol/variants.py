@@ -40,9 +40,10 @@ REBUILT = "of a model with other arguments"
 UPDATED = "plain, with buffers as the call leaves them"
 OWN_MODELS = (*STATES, RELOADED, REBUILT, UPDATED)
 SCALED_BY = "scaled by "  # and a number
-# Detect what is taken for 0, exponentials that overflow, and clamps. Larger ones refuse honest kernels: squares
-# overflow where PyTorch adds in float64, and flash attention's fused exponent underflows for scores of 1e10.
-TINY, HUGE = f"{SCALED_BY}1e-05", f"{SCALED_BY}1000"
+# Detect what is taken for 0, variances beside which an epsilon of 1e-5 counts, exponentials that overflow, and clamps.
+# Larger ones refuse honest kernels: squares overflow where PyTorch adds in float64, and flash attention's fused exponent
+# underflows for scores of 1e10.
+TINY, NEAR_EPSILON, HUGE = f"{SCALED_BY}1e-05", f"{SCALED_BY}0.003", f"{SCALED_BY}1000"
 # Few elements that are by orders of magnitude larger than the others: what does not depend on them stays as exact as
 # without them, see `oracle`.
 OUTLIERS = "with outliers of "  # and a number
@@ -55,7 +56,7 @@ TIMED = frozenset(_ORDERS[0])  # on others a candidate may take another time
 # smallest of these.
 FIRST = (*OWN_MODELS, ORDERED, ORDERED_ACROSS, STRIPED, STRIPED_ACROSS, OPPOSED, REDRAWN, REDRAWN, NEGATED, WIDE)
 EACH = (TIES, BELOW)
-SMALLEST = (LARGE, TINY, HUGE, OUTLIERS)
+SMALLEST = (LARGE, TINY, NEAR_EPSILON, HUGE, OUTLIERS)
 
 DECLARED, SHAPES, STRIDED = "declared", "shapes", "strided"  # see `records.ConditionFact`
 # Plain, in shapes that nobody has declared, but that the reference accepts; a candidate may refuse them.

@@ -46,6 +46,8 @@ def kinds(run, kernel=COPY, host="", count=1000, calls=1, **options):
     [
         ("if (i < n) y[0] += x[i];", "race_in_block"),
         ("if (t == 0) y[0] += 1.0f;", "race_between_blocks"),
+        ("if (t == 0 && i == 0) y[0] = 1.0f; else if (t == 0) atomicAdd(y, 1.0f);", "race_between_blocks"),
+        ("if (i == 0) y[0] = 1.0f; else if (i == 40) atomicAdd(y, 1.0f);", "race_in_block"),
         ("s[t] = x[i < n ? i : 0]; if (i < n) y[i] = s[(t + 1) % 256];", "race_in_block"),
         ("if (i < n) y[i] = x[i + 1] > 1e30f ? 0.0f : x[i];", "out_of_bounds"),
     ],
@@ -61,6 +63,8 @@ def test_brief_check_sees_what_changes_a_value_or_leaves_the_bounds(run, kernel,
     [
         "if (i < n - 1) { y[i] = x[i]; y[n - 1] = 7.0f; }",  # races only by storing the same value
         "s[0] = 3.0f; __syncthreads(); if (i < n) y[i] = s[0];",
+        "if (i == 0) y[0] = 1.0f; __syncthreads(); if (i < 9) atomicAdd(y, 1.0f);",
+        "if (t == 0 && atomicAdd(y, 1.0f) == gridDim.x - 1) y[0] = 0.0f;",  # the last one to add
         "if (i < n) { float unused = s[t]; y[i] = x[i]; }",
         "__shared__ double pair[4]; if (t < 4) pair[t] = t; __syncthreads(); if (i < n) y[i] = pair[t % 4];",
     ],

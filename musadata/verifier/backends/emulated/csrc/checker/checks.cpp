@@ -251,6 +251,26 @@ void check_race(uintptr_t address, size_t bytes, bool is_write, bool is_shared, 
   }
 }
 
+// A plain write that another thread updates atomically without an order between the two: an update may be lost. What
+// follows an atomic is not looked at, since its result may have told that all others are done.
+void check_atomic_race(uintptr_t address, size_t bytes, bool is_shared, const void* code) {
+  if (!running_thread(&g_thread)) {
+    return;
+  }
+  const size_t first = address & 3;
+  const auto mask = static_cast<uint8_t>(((1u << std::min(bytes, 4 - first)) - 1) << first);
+  const Access& earlier = cell_of(address)->write;
+  if ((earlier.bytes & mask) == 0 || !unordered(earlier, is_shared)) {
+    return;
+  }
+  const bool between_blocks = earlier.block != block_serial();
+  report(between_blocks ? "race_between_blocks" : "race_in_block",
+         between_blocks ? "a write and a later atomic of the same bytes by another block"
+                        : "a write and a later atomic of the same bytes by threads " + std::to_string(earlier.thread) +
+                              " and " + std::to_string(g_thread.linear) + " with no barrier between them",
+         code);
+}
+
 // Blocks run one after another: a thread that waits for another block's write would wait for ever.
 constexpr uint64_t kManyAtomics = 20'000'000;
 uint64_t g_spinning_thread = 0;
@@ -371,12 +391,14 @@ void musadata_note_atomic(void* address, size_t bytes) {
   settle_suspect();
   g_atomics_block = block_serial();
   size_t offset = 0;
-  if (shared_offset(address, &offset)) {
+  const bool is_shared = shared_offset(address, &offset);
+  if (is_shared) {
     check_initialised(offset, bytes, false, code);
     check_initialised(offset, bytes, true, code);
   } else {
     check_bounds(reinterpret_cast<uintptr_t>(address), bytes, true, code);
   }
+  check_atomic_race(reinterpret_cast<uintptr_t>(address), bytes, is_shared, code);
 }
 
 void musadata_note_fence() {
