@@ -204,7 +204,7 @@ class Trace:
     tensors: Annotated[tuple[TensorFact, ...], "Every tensor of the run."]
     operators: Annotated[tuple[str, ...], "Dispatched aten operators, in order."]
     flops: Annotated[int, "Floating-point operations."]
-    bytes: Annotated[int, "Least traffic: every input and parameter read once, every output written once."]
+    bytes: Annotated[int, "Least traffic: what is read of inputs and parameters once, every output written once."]
     intensity: Annotated[float, "`flops` / `bytes`."]
     bound: Annotated[Bound, "What limits it on the roofline."]
 

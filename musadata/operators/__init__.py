@@ -19,6 +19,7 @@ class Operator:
     family: str | None = None
     kind: str | None = None
     flops: int | None = None
+    reads: str | None = None
     whole: bool | None = None
     unnamed: bool | None = None
     called: str | None = None

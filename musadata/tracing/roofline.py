@@ -2,17 +2,20 @@
 
 It needs no torch, whose import costs 300 MB.
 
-Traffic is the least possible: every input, parameter and buffer that is used is read once, every output written once;
-what lies between could stay on chip.
+Traffic is the least possible: of every input, parameter and buffer what is used is read once, every output written
+once; what lies between could stay on chip.
 """
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from musadata.operators import column
 from musadata.records import Bound, TensorFact
+
+_READS: dict[str, str] = column("reads")
 
 
 class Unit(StrEnum):
@@ -77,9 +80,23 @@ def tensor_bytes(fact: TensorFact) -> int:
     return math.prod(fact.shape) * itemsize(fact.dtype)
 
 
-def traffic(facts: Iterable[TensorFact]) -> int:
-    """Least bytes moved to and from memory: inputs, parameters and buffers once, outputs once."""
-    return sum(tensor_bytes(fact) for fact in facts if fact.role != "intermediate")
+def traffic(facts: Sequence[TensorFact]) -> int:
+    """Least bytes moved to and from memory: what is read of inputs, parameters and buffers once, outputs once."""
+    return sum(moved_bytes(fact, facts) for fact in facts if fact.role != "intermediate")
+
+
+def moved_bytes(fact: TensorFact, facts: Sequence[TensorFact]) -> int:
+    """The bytes of a tensor, or of what is read of it where all its readers are slices and look-ups."""
+    whole, readers = math.prod(fact.shape), [one for one in facts if fact.name in one.operands]
+    parts = [_elements_read(fact, reader, facts) for reader in readers] or [whole]
+    return min(whole, sum(parts)) * itemsize(fact.dtype)
+
+
+def _elements_read(fact: TensorFact, reader: TensorFact, facts: Sequence[TensorFact]) -> int:
+    how = _READS.get(reader.operator.removeprefix("aten.").partition(".")[0]) if reader.operands[0] == fact.name else ""
+    if how == "row" and len(fact.shape) > 1:
+        return math.prod(fact.shape) // fact.shape[1]
+    return math.prod(reader.shape) if how == "made" else math.prod(fact.shape)
 
 
 def classify(flops: int, moved: int, unit: Unit = Unit.FP32, device: Device = H100) -> tuple[float, Bound]:

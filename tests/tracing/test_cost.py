@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from musadata.records import Bound
+from musadata.records import Bound, TensorFact
 from musadata.tracing.cost import operator_flops
 from musadata.tracing.roofline import H100, Unit, classify, tensor_bytes, traffic
 from tests.tracing.examples import traces_of
@@ -47,6 +47,19 @@ def test_traffic_is_inputs_parameters_and_outputs_once():
     assert (
         traffic(trace.tensors) == trace.bytes == sum(tensor_bytes(f) for f in trace.tensors if f.role != "intermediate")
     )
+
+
+def test_of_what_is_looked_up_or_sliced_only_that_is_read():
+    def fact(name, shape, operator="", *operands, role="intermediate"):
+        return TensorFact(name, role, operator, shape, tuple(reversed(shape)), "float32", operands)
+
+    x, rows = fact("x", (1000, 64), role="input"), fact("rows", (10,), role="input")
+    looked_up = fact("y", (10, 64), "aten.embedding.default", "x", "rows", role="output")
+    chosen = fact("y", (), "aten.nll_loss_forward.default", "x", "rows", role="output")
+    twice = fact("z", (1000, 64), "aten.relu.default", "x")
+    assert traffic([x, rows, looked_up]) == 4 * (640 + 10 + 640)
+    assert traffic([x, rows, chosen]) == 4 * (1000 + 10 + 1)
+    assert traffic([x, rows, looked_up, twice]) == 4 * (64000 + 10 + 640)
 
 
 def test_the_roofline_decides_what_bounds_a_task():

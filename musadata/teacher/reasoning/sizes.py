@@ -16,7 +16,7 @@ from musadata.teacher.reasoning.task_analysis import (
     unique,
 )
 from musadata.tracing.layout import is_contiguous
-from musadata.tracing.roofline import tensor_bytes
+from musadata.tracing.roofline import moved_bytes, tensor_bytes
 
 _MOST_CALLS = 12
 _IDLE = (CallKind.VIEW, CallKind.FILL)
@@ -182,7 +182,8 @@ def _totals(analysis: TaskAnalysis) -> str:
     moved = [fact for fact in trace.tensors if fact.role != "intermediate"]
     parts = f"{trace.bytes} bytes in all"
     if 1 < len(moved) <= _MOST_MOVED:
-        parts = f"{' + '.join(f'{tensor_bytes(fact)} (`{fact.name}`)' for fact in moved)} = {trace.bytes} bytes"
+        each = (f"{moved_bytes(fact, trace.tensors)} (`{fact.name}`)" for fact in moved)
+        parts = f"{' + '.join(each)} = {trace.bytes} bytes"
     ratio = f"{trace.intensity:#.4g}"
     claims = [*claims_of_work(trace), f"intensity() == {ratio}"]
     claims += [f'nbytes("{fact.name}") == {tensor_bytes(fact)}' for fact in moved if len(moved) <= _MOST_MOVED]

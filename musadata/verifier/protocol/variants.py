@@ -41,8 +41,8 @@ UPDATED = "plain, with buffers as the call leaves them"
 OWN_MODELS = (*STATES, RELOADED, REBUILT, UPDATED)
 SCALED_BY = "scaled by "  # and a number
 # Detect what is taken for 0, variances beside which an epsilon of 1e-5 counts, exponentials that overflow, and clamps.
-# Larger ones refuse honest kernels: squares overflow where PyTorch adds in float64, and flash attention's fused exponent
-# underflows for scores of 1e10.
+# Larger ones refuse honest kernels: squares overflow where PyTorch adds in float64, and flash attention's fused
+# exponent underflows for scores of 1e10.
 TINY, NEAR_EPSILON, HUGE = f"{SCALED_BY}1e-05", f"{SCALED_BY}0.003", f"{SCALED_BY}1000"
 # Few elements that are by orders of magnitude larger than the others: what does not depend on them stays as exact as
 # without them, see `oracle`.
