@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 
 import duckdb
@@ -78,17 +77,18 @@ def test_programs_that_trainers_learn_were_accepted_and_stand_once_in_each_famil
     rows = ask(quickstart_corpus, f"SELECT family, candidate_id, completion FROM {{sft}} WHERE {programs}")
     rows += ask(quickstart_corpus, "SELECT 'rft', candidate_id, completion FROM {rft}")
     sources = dict(ask(quickstart_corpus, "SELECT candidate_id, source FROM {candidates} WHERE accepted"))
-    assert {family for family, _, _ in rows} == {"generation", "reasoned", "repair", "rft"}
+    assert {family for family, _, _ in rows} == {"generation", "reasoned", "rft"}  # no answer failed by itself
     for _, candidate_id, completion in rows:
         assert sources[candidate_id].strip() in completion[-1]["content"]
     assert len({(family, sources[candidate_id]) for family, candidate_id, _ in rows}) == len(rows)
 
 
-def test_reviews_of_right_and_wrong_programs_are_in_balance(quickstart_corpus):
-    rows = ask(quickstart_corpus, "SELECT task_id, evidence FROM {sft} WHERE family = 'review'")
-    verdicts = Counter((task_id, json.loads(evidence)["accepted"]) for task_id, evidence in rows)
-    assert rows and all(verdicts[task_id, True] == verdicts[task_id, False] for task_id, _ in verdicts)
-    assert ask(quickstart_corpus, "SELECT count(*) FROM {sft} WHERE family = 'feedback'") > [(0,)]
+def test_seeded_faults_are_in_conversations_and_in_no_training_row(quickstart_corpus):
+    made = "SELECT count(*) FROM {sft} WHERE family IN ('repair', 'review', 'feedback')"
+    assert ask(quickstart_corpus, made) == ask(quickstart_corpus, "SELECT count(*) FROM {preferences}") == [(0,)]
+    repaired = ask(quickstart_corpus, "SELECT count(*) FROM {trajectories} WHERE success AND fault <> ''")[0][0]
+    told = "SELECT count(*) FROM {rejects} WHERE step = 'repair' AND reason = 'seeded fault'"
+    assert ask(quickstart_corpus, told)[0][0] == repaired > 0
 
 
 def test_unit_tests_are_rows_of_sft_with_their_checks(quickstart_corpus):
