@@ -7,7 +7,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, ClassVar
 
-from musadata.config import Config
+from musadata.config import Config, TeacherType
 from musadata.corpus.views.knowledge import unit_test_row
 from musadata.records import Annotation, ErrorClass, Reject, Task, UnitTest
 from musadata.sampling.request_cache import RequestCache
@@ -55,9 +55,14 @@ class TestKernels(ShardStep):
             for result in concurrently(lambda work: work(), self._work(shard, cache), threads, shared):
                 if test := out.take("test", result):
                     out.keep("unit_tests", test)
-                    if (test.task_id, test.source) not in shown:
+                    if self._is_learnt() and (test.task_id, test.source) not in shown:
                         shown.add((test.task_id, test.source))
                         out.keep("sft", unit_test_row(*known[test.task_id], test))
+
+    def _is_learnt(self) -> bool:
+        """Whether tests become rows of `sft`: those that the compiler teacher writes follow its templates, and of 27
+        that readers saw they kept three."""
+        return self.config.teacher.kind is not TeacherType.COMPILER
 
     def _work(self, shard: Shard, cache: RequestCache) -> Iterator[Callable[[], UnitTest | Reject]]:
         """One for each test that the teacher is asked for."""

@@ -91,11 +91,9 @@ def test_seeded_faults_are_in_conversations_and_in_no_training_row(quickstart_co
     assert ask(quickstart_corpus, told)[0][0] == repaired > 0
 
 
-def test_unit_tests_are_rows_of_sft_with_their_checks(quickstart_corpus):
-    made = {made for (made,) in ask(quickstart_corpus, "SELECT unit_test_id FROM {unit_tests}")}
-    rows = ask(quickstart_corpus, "SELECT evidence, filename, completion FROM {sft} WHERE family = 'unit_test'")
-    assert rows and made.issuperset(json.loads(evidence)["unit_test_id"] for evidence, _, _ in rows)
-    assert len({(file, said[0]["content"]) for _, file, said in rows}) == len(rows)  # no answer twice in a shard
+def test_unit_tests_of_the_compiler_are_a_dataset_and_no_rows_of_sft(quickstart_corpus):
+    assert ask(quickstart_corpus, "SELECT count(*) FROM {unit_tests}")[0][0] > 0
+    assert ask(quickstart_corpus, "SELECT count(*) FROM {sft} WHERE family = 'unit_test'") == [(0,)]
 
 
 def test_profiles_state_no_figure_that_their_counters_do_not_have(quickstart_corpus):
