@@ -88,22 +88,30 @@ class RunningMeans:
 
     def __init__(self) -> None:
         self._sums: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        self._all = (0.0, 0)
         self._lock = threading.Lock()
 
     def fill_in(self, scores: Sequence[Score], truths: Sequence[str]) -> list[float]:
-        """Rewards in which an answer without a verdict has its task's mean so far; 0 before the first verdict."""
+        """Rewards in which an answer without a verdict has its task's mean so far, before there is one that of all
+        tasks, and 0 before the first verdict."""
         with self._lock:
             return [self._reward(score, truth) for score, truth in zip(scores, truths, strict=True)]
 
     def _reward(self, score: Score, truth: str) -> float:
-        total, count = self._sums.get(truth, (0.0, 0))
         if score.reward is None:
+            total, count = self._sums.get(truth, self._all)
             return total / count if count else 0.0
-        self._sums[truth] = total + score.reward, count + 1
+        self._sums[truth] = _with(self._sums.get(truth, (0.0, 0)), score.reward)
+        self._all = _with(self._all, score.reward)
         self._sums.move_to_end(truth)
         if len(self._sums) > _MOST_TASKS:
             self._sums.popitem(last=False)
         return score.reward
+
+
+def _with(known: tuple[float, int], reward: float) -> tuple[float, int]:
+    total, count = known
+    return total + reward, count + 1
 
 
 MEANS = RunningMeans()

@@ -54,7 +54,9 @@ def test_verl_alone_gives_the_mean_of_the_task_so_far(answers_with):
         compute_score("musadata", answer, truth, {}) for answer, truth in [("lost", "a"), ("bad", "a"), ("lost", "a")]
     ]
     assert [one["score"] for one in said] == [0.0, -1.0, -1.0]
-    assert compute_score("musadata", "lost", "b", {})["score"] == 0.0
+    assert (
+        compute_score("musadata", "lost", "b", {})["score"] == -1.0
+    )  # that of all tasks, where it has none of its own
     assert compute_score("musadata", "good", "a", {})["score"] == 1.0
     assert compute_score("musadata", "lost", "a", {})["score"] == 0.0  # neither lost answer counts in (−1 + 1) / 2
 
