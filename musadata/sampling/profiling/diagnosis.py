@@ -1,4 +1,4 @@
-"""The words of a diagnosis: what limits the kernel, the figures that show it, and the change that would help."""
+"""The words of a diagnosis: what limits the kernel, and the figures that show it."""
 
 import operator
 import re

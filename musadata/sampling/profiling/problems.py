@@ -88,10 +88,7 @@ def _how_scattered(one: Pointer, counters: Counters) -> str:
     busy = counters.get(names.THREADS) - counters.get(names.IDLE)
     if one.sectors < 2 * one.different_sectors or one.lanes < TURNS * busy:
         return "transposed"
-    if one.lanes >= REUSED * SECTOR_FLOATS * one.different_sectors:
-        return "rows_reused"
-    stored = sum(other.lanes for other in counters.pointers if other.operation == "store")
-    return "rows" if one.lanes >= TURNS * stored else "rows_kept"  # reduced, or as many results as elements
+    return "rows_reused" if one.lanes >= REUSED * SECTOR_FLOATS * one.different_sectors else "rows"
 
 
 def _describe(counters: Counters, one: Pointer) -> dict[str, Any]:
@@ -132,7 +129,7 @@ def _conflicts(counters: Counters, code: KernelCode) -> list[Problem]:
             kind = "conflicts_tile" if tile and _NUMBER.fullmatch(tile[3].strip()) else "conflicts"
             values = {"operation": operation, "wavefronts": wavefronts, "conflicts": conflicts}
             if tile and kind == "conflicts_tile":
-                values |= {"tile": tile[0].split(None, 2)[2], "padded": f"{tile[1]}[{tile[2]}][{int(tile[3]) + 1}]"}
+                values["tile"] = tile[0].split(None, 2)[2]
             found.append(Problem(kind, WAVEFRONT * conflicts, values))
     return found
 

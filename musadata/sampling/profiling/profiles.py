@@ -48,31 +48,31 @@ def is_profiled(task: Task, config: ProfilingConfig) -> bool:
 def profile_task(
     task: Task, candidates: Sequence[Candidate], count: CountAccesses, config: ProfilingConfig
 ) -> Profile | Reject:
-    """The profile of the accepted candidate of a task that should be the slowest, and with its diagnosis the same
-    kernel of the one that should be the fastest, if that costs far less; a reject with the reason where no launch has
-    exact counts or nothing is to be mended.
+    """The profile of the accepted candidate of a task that should be the slowest, its diagnosis, and the same kernel of
+    the one that should be the fastest with its counters; a reject with the reason where no launch has exact counts,
+    nothing is to be mended, or the other kernel does not cost far less. So each remedy was tried.
 
     Which is which is known from measured times; without them a teacher's first answer is its best.
     """
     programs = [one for one in candidates if one.accepted and not one.fault]
-    if not programs:
-        return reject(task, "no accepted candidate", "")
     timed = sorted((one for one in programs if one.speedup), key=lambda one: one.speedup or 0.0)
-    slow, fast = (timed[0], timed[-1]) if timed else (programs[-1], programs[0])
-    counted = _count(task, slow, count, config)
+    ranked = timed or programs[::-1]
+    if len(ranked) < 2:
+        return reject(task, "no other program", "")
+    counted = _count(task, ranked[0], count, config)
     if isinstance(counted, Reject):
         return counted
     counters, code = counted
-    found = make_profile(task, slow, counters, code)
-    if isinstance(found, Reject) or fast is slow:
+    found = make_profile(task, ranked[0], counters, code)
+    if isinstance(found, Reject):
         return found
-    other = _count(task, fast, count, config)
+    other = _count(task, ranked[-1], count, config)
     if isinstance(other, Reject):
-        return found
+        return other
     best, better = other
     alike = (better.name, set(better.pointers)) == (code.name, set(code.pointers))
     if not alike or total_cost(best) * MENDED > total_cost(counters):
-        return found
+        return reject(task, "no better program", found.kind)
     values = {"now": best.get(names.SECTORS), "before": counters.get(names.SECTORS), "launch": _launch(best)}
     values |= {"waves": sum(best.get(names.wavefronts_name(one)) for one in ("load", "store"))}
     text = f"{found.text}\n\n{fill(wordings()['mended']['change'], values)}\n\n```cuda\n{_whole(better)}\n```"

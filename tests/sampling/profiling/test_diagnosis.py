@@ -48,7 +48,6 @@ LAUNCHES = {
     "strided": replace(COPY, touched=WIDE, global_memory=(replace(LOADS, sectors=224), STORES)),
     "scattered_stores": replace(COPY, global_memory=(LOADS, replace(STORES, sectors=1024))),
     "rows": replace(COPY, lanes=9216, requests=288, global_memory=(ROWS, replace(STORES, lanes=128))),
-    "rows_kept": replace(COPY, lanes=9216, requests=288, global_memory=(ROWS, replace(STORES, lanes=4096))),
     "conflicts_tile": replace(COPY, shared_memory=(CONFLICTS,)),
     "divergent": replace(COPY, requests=200, lanes=2048, divergent_requests=180),
     "atomics": replace(COPY, global_memory=(LOADS, ATOMICS)),
@@ -139,11 +138,6 @@ def test_what_is_read_again_is_blamed_only_where_it_is_most_of_the_traffic_of_a_
     )
     said, text = write_diagnosis(read_launch(launch, CODE.pointers), CODE)
     assert said == kind, text
-
-
-def test_padding_is_suggested_for_the_tile_that_the_code_declares():
-    _, text = write_diagnosis(read_launch(LAUNCHES["conflicts_tile"], CODE.pointers), CODE)
-    assert "`tile[32][33]`" in text
 
 
 def test_every_wording_can_be_filled():
