@@ -27,7 +27,8 @@ def operator_flops(function: torch._ops.OpOverload, args: Sequence[Any], kwargs:
     """FLOPs of one dispatched operator, by the rule above."""
     formula = flop_registry.get(function.overloadpacket)
     if formula is not None:
-        return int(formula(*args, **kwargs, out_val=result))
+        work = int(formula(*args, **kwargs, out_val=result))
+        return work * (args[0].shape[-2] + 1) // (2 * args[0].shape[-2]) if _is_causal(function, args, kwargs) else work
     name = function.overloadpacket.__name__.rstrip("_")
     cost = _PER_ELEMENT_READ.get(name)
     if function.is_view or cost == 0:
@@ -42,6 +43,13 @@ def operator_flops(function: torch._ops.OpOverload, args: Sequence[Any], kwargs:
         return written * _window_size(window, int(name.split("pool")[1][0]))
     special = _SPECIAL.get(name)
     return special(args, written) if special else written
+
+
+def _is_causal(function: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether an attention leaves out half of its scores: those of later keys."""
+    names = [one.name for one in function._schema.arguments]
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    return bool(given.get("is_causal")) and args[0].shape[-2] == args[1].shape[-2]
 
 
 def _trilinear(args: Sequence[Any], written: int) -> int:

@@ -88,11 +88,12 @@ def traffic(facts: Sequence[TensorFact]) -> int:
 def moved_bytes(fact: TensorFact, facts: Sequence[TensorFact]) -> int:
     """The bytes of a tensor, or of what is read of it where all its readers are slices and look-ups."""
     whole, readers = math.prod(fact.shape), [one for one in facts if fact.name in one.operands]
-    parts = [_elements_read(fact, reader, facts) for reader in readers] or [whole]
+    calls = {(one.operator, one.operands, one.arguments): one for one in readers}  # one may make several tensors
+    parts = [_elements_read(fact, reader) for reader in calls.values()] or [whole]
     return min(whole, sum(parts)) * itemsize(fact.dtype)
 
 
-def _elements_read(fact: TensorFact, reader: TensorFact, facts: Sequence[TensorFact]) -> int:
+def _elements_read(fact: TensorFact, reader: TensorFact) -> int:
     how = _READS.get(reader.operator.removeprefix("aten.").partition(".")[0]) if reader.operands[0] == fact.name else ""
     if how == "row" and len(fact.shape) > 1:
         return math.prod(fact.shape) // fact.shape[1]

@@ -117,6 +117,7 @@ from torch.utils.cpp_extension import load_inline
 
 cuda_source = r\"\"\"
 __global__ void softmax_kernel(const float* x, float* y, int total) {{
+    __shared__ float tile[8][33];
 {body}
 }}
 \"\"\"

@@ -8,7 +8,7 @@ import pytest
 from musadata.corpus.views import preference_rows, rft_rows, rl_rows, sft_rows, shape_sets_of, task_of
 from musadata.corpus.views.knowledge import question_row, unit_test_row
 from musadata.corpus.views.mending import lines_at_fault
-from musadata.corpus.views.supervised import _is_drawn, answer_rows
+from musadata.corpus.views.supervised import _is_drawn, answer_rows, why_no_target
 from musadata.records import ErrorClass, Finding, Question, Timing, UnitTest
 from musadata.rows import plain
 from musadata.sampling.pass_rate import measure_pass_rate
@@ -190,6 +190,16 @@ def test_rft_holds_what_sft_does_not(story):
     dropped = [dataclasses.replace(candidate, kept=False) for candidate in candidates]
     assert rft_rows(task, annotation, dropped, trajectories) == []
     assert {"generation", "reasoned"} & {row.family for row in sft_rows(task, annotation, dropped, trajectories)}
+
+
+def test_a_program_without_a_design_is_no_target_of_sft_and_says_so(story):
+    task, annotation, candidates, trajectories = story
+    tile = "    __shared__ float tile[8][33];\n"
+    simple = [dataclasses.replace(one, source=one.source.replace(tile, "")) for one in candidates]
+    families = {row.family for row in sft_rows(task, annotation, simple, trajectories)}
+    assert not families & {"generation", "reasoned"} and rft_rows(task, annotation, simple, trajectories)
+    assert why_no_target(simple, trajectories) == "elements and rows alone"
+    assert why_no_target(candidates, trajectories) == ""
 
 
 def test_a_seeded_fault_that_was_accepted_is_no_target(story):

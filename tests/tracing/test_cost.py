@@ -41,6 +41,14 @@ def test_a_convolution_counts_two_for_every_multiply_add():
     assert operator_flops(aten.convolution.default, args, {}, aten.convolution.default(*args)) == 2 * 2 * 4 * 64 * 27
 
 
+def test_causal_attention_has_half_of_the_scores():
+    heads = (torch.zeros(1, 2, 64, 16),) * 3
+    function = aten._scaled_dot_product_flash_attention_for_cpu.default
+    given = [(*heads, 0.0, is_causal) for is_causal in (False, True)]
+    whole, causal = (operator_flops(function, some, {}, function(*some)) for some in given)
+    assert whole == 2 * 2 * 2 * 64 * 64 * 16 and causal == whole * 65 // 128
+
+
 def test_traffic_is_inputs_parameters_and_outputs_once():
     trace = traces_of("linear")[0]
     assert trace.bytes == 4 * (16 * 64 + 32 * 64 + 32 + 16 * 32)
@@ -56,6 +64,8 @@ def test_of_what_is_looked_up_or_sliced_only_that_is_read():
     x, rows = fact("x", (1000, 64), role="input"), fact("rows", (10,), role="input")
     looked_up = fact("y", (10, 64), "aten.embedding.default", "x", "rows", role="output")
     chosen = fact("y", (), "aten.nll_loss_forward.default", "x", "rows", role="output")
+    weight = fact("w", (), "aten.nll_loss_forward.default", "x", "rows")
+    assert traffic([x, rows, chosen, weight]) == 4 * (1000 + 10 + 1)
     twice = fact("z", (1000, 64), "aten.relu.default", "x")
     assert traffic([x, rows, looked_up]) == 4 * (640 + 10 + 640)
     assert traffic([x, rows, chosen]) == 4 * (1000 + 10 + 1)

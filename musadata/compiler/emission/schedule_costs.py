@@ -378,7 +378,10 @@ class _Work:
             return self._of_lines(blocks, depth, WARP if lines.to == "warp" else 1)
         block = list(zip(parts, (1, tile.rows, tile.cols), strict=True))
         moved = [
-            min(depth * side * size, sum(self._footprint(stage, load, block) for load in operand.loads))
+            min(
+                depth * side * max((itemsize(load.buffer.dtype) for load in operand.loads), default=size),
+                sum(self._footprint(stage, load, block) for load in operand.loads),
+            )
             for operand, side in zip(stage.operands, (tile.rows, tile.cols), strict=True)
         ]
         fetched = int(blocks * sum(moved)) + self.bytes_of(kernel.outputs)

@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from musadata.compiler.emission.candidate import Candidate
-from musadata.compiler.ir.scalar import Buffer, Choose
+from musadata.compiler.ir.scalar import Buffer
 from musadata.compiler.lowering.fusion import PARTS_AXIS, Reduce, Scan
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
 from musadata.teacher.reasoning.kernel_plan import CallKind
@@ -20,7 +20,7 @@ _IDLE = (CallKind.VIEW, CallKind.FILL)
 
 
 def describe_kernels(analysis: TaskAnalysis, candidate: Candidate) -> list[list[str]]:
-    """For each kernel what it does of the operators, reads and makes, and why what it makes is stored."""
+    """For each kernel what it does of the operators, reads and makes, and what becomes of that."""
     calls = analysis.calls
     rows = []
     for number, kernel in enumerate(analysis.facts):
@@ -94,7 +94,7 @@ def _held(facts: KernelFacts, shares: Sequence[Share]) -> list[str]:
 
 
 def _readers(facts: KernelFacts, later: Sequence[KernelFacts]) -> str:
-    """Which kernels read what it stores, and why that is not computed in them."""
+    """Which kernels read what it stores, and what each does with it."""
     reasons = {
         f"`{reader.name}` {_reason(buffer, facts, reader)}": None
         for reader in later
@@ -110,9 +110,8 @@ def _reason(buffer: Buffer, facts: KernelFacts, reader: KernelFacts) -> str:
     if any(tuple(axis.name for axis in stage.axes) == PARTS_AXIS for stage in reducing):
         return "joins what all blocks have stored"
     times = reader.times_read(buffer)
-    if times >= 1.5:  # how often depends on how many of the places are inside, where there is a condition
-        guarded = any(isinstance(node, Choose) for stage in reader.kernel.stages for node in stage.value.walk())
-        return "needs elements for several results" if guarded else f"needs each element {times:.3g} times"
+    if times >= 1.5:
+        return "needs elements for several results"
     if reducing and reader.pieces is not None:
         return "goes through all of it"
     if reducing:

@@ -18,6 +18,7 @@ from musadata.teacher.reasoning.task_analysis import TaskAnalysis, table
 from musadata.tracing.roofline import BYTES, H100, Device, bytes_text, in_units, tensor_bytes, unit_of
 
 _MOST_WAYS = 3
+_MORE = 1.25  # times as much: what tells two ways apart
 _EQUAL = 1.05  # times as long: no difference that such an estimate can tell
 
 
@@ -44,7 +45,7 @@ def write_choice(analysis: TaskAnalysis, *, defended: bool = False) -> str:
     schedules and are not told, since they also depend on registers, which the compiler decides on.
     """
     costs = [(facts, cost) for facts in analysis.facts if (cost := cost_of(facts.way.emitted, facts.sizes, H100))]
-    if not costs:
+    if not costs or any(facts.kernel.attends for facts in analysis.facts):  # which has most of the work, and no model
         return ""
     facts, taken = max(costs, key=lambda pair: pair[1].seconds)
     ways = _ways(facts, taken)
@@ -143,6 +144,12 @@ def _reason(cost: Cost, best: Cost) -> str:
         "rounds": f"{cost.rounds} load{'s' * (cost.rounds > 1)}",
         "words": f"{1 / own.rows + 1 / own.cols:.2g}" if own else "2",
     }
-    few = cost.blocks < cost.device.multiprocessors
-    kind = {"L1": "lines" if lines > 2 else "loads", "latency": "idle" if few else "waiting"}
-    return say(f"choice_{kind.get(cost.bound, cost.bound.replace(' ', '_'))}", **facts)
+    reasons = {
+        "memory": cost.moved > _MORE * best.moved,
+        "L2": cost.fetched > _MORE * best.fetched,
+        "lines": lines > _MORE * best.lines[0],
+        "shared_memory": cost.bound == "shared memory",
+        "idle": cost.blocks < cost.device.multiprocessors,
+        "waiting": cost.rounds > _MORE * best.rounds,
+    }
+    return say(f"choice_{next((name for name, holds in reasons.items() if holds), 'arithmetic')}", **facts)
