@@ -27,7 +27,8 @@ class Step:
 
 def list_steps(answers: Sequence[Sampled], candidates: Sequence[Candidate]) -> list[Step]:
     """For each failed answer of a conversation the small change to an accepted program: to the answer that ends it, or
-    to another of the task's `candidates`. A failed answer that is like none of these has none."""
+    to another of the task's `candidates`. A failed answer that is like none of these has none, and neither has one with
+    a seeded fault, which is found at a glance."""
     known = sorted(candidates, key=lambda one: one.candidate_id != answers[-1].candidate.candidate_id)
     right = [one for one in known if one.accepted and not one.fault]
     steps = ([Step(one, other) for other in right] for one in _failed(answers))
