@@ -10,7 +10,7 @@ from musadata.sampling.structure import describe_structure, is_near_identical
 from musadata.training_rows import ChatMessage
 
 _LAUNCH_MS = 0.005  # below which no bound means anything: a launch alone takes that
-MOST_OF_BOUND = 2.0  # times as long as the task's bound: an answer that is expected to take longer is no target
+MOST_OF_BOUND = 1.5  # times as long as the task's bound: an answer that is expected to take longer is no target
 LONGEST_ANSWER = 100_000  # characters, about the 32 K tokens of the paper's answers
 Prompt = tuple[ChatMessage, ...]
 Item = TypeVar("Item")
