@@ -129,7 +129,7 @@ def _changed(loop: Loop) -> set[str]:
     """What is another value in another turn; nvcc computes the rest before the loop."""
     moving = {loop.name}
     moving |= {name for one in walk(loop.body) if isinstance(one, Assign) for name in names_of(one.target)}
-    moving |= {name for one in walk(loop.body) if isinstance(one, Loop) for name in (one.name,)}
+    moving |= {one.name for one in walk(loop.body) if isinstance(one, Loop)}
     for one in walk(loop.body):
         if isinstance(one, Declare) and any(value is None or _varies(value, moving) for _, value in one.variables):
             moving |= _declared(one)

@@ -43,11 +43,10 @@ def answer_rows(
             rows.append(make_sft(task, REASONED, question, text, best.candidate.teacher, best.candidate))
         else:
             rows.append(_from_answer(task, "generation", best))
-    repaired = [answers for answers in conversations if answers[-1].is_target and not answers[-1].is_first]
-    repaired = [answers for answers in repaired if not any(answer.candidate.fault for answer in answers)]
     found = [
         answers[-1]
-        for answers in repaired
+        for answers in conversations
+        if answers[-1].is_target and not answers[-1].is_first and not any(one.candidate.fault for one in answers)
         if any(leaves_open(failed.candidate, after.candidate) for failed, after in pairwise(answers))
     ]
     return [*rows, *(_from_answer(task, "repair", one) for one in different(found, _program))]
