@@ -55,7 +55,8 @@ def write_choice(analysis: TaskAnalysis, *, defended: bool = False) -> str:
     slower = [cost for cost in ways if cost.seconds >= best.seconds * _EQUAL]
     if defended and (taken in slower or not slower):
         return ""
-    compared = {id(cost): _reason(cost, best) if cost in slower else "as good" for cost in ways if cost is not best}
+    others = [cost for cost in ways if cost is not best]
+    compared = {id(cost): _reason(cost, best) if cost in slower else "expected to take as long" for cost in others}
     text = _table(f"`{facts.name}`", ways, compared)
     analysis.state(text.splitlines()[0], _traffic(facts, taken))
     verdict = say("choice_other", best=name_of(best.emitted)) if taken in slower else ""
