@@ -65,6 +65,12 @@ def test_brief_check_sees_what_changes_a_value_or_leaves_the_bounds(run, kernel,
         "s[0] = 3.0f; __syncthreads(); if (i < n) y[i] = s[0];",
         "if (i == 0) y[0] = 1.0f; __syncthreads(); if (i < 9) atomicAdd(y, 1.0f);",
         "if (t == 0 && atomicAdd(y, 1.0f) == gridDim.x - 1) y[0] = 0.0f;",  # the last one to add
+        # A lock that is given back by a plain write behind a fence.
+        "int* lock = reinterpret_cast<int*>(y + 9); if (t == 0) { atomicExch(lock, 0); while (atomicCAS(lock, 0, 1)) {}"
+        " y[0] = 7.0f; __threadfence(); *(volatile int*)lock = 0; }",
+        "if (t == 0) y[blockIdx.x] = 0.0f; __syncthreads(); atomicAdd(y + blockIdx.x, 1.0f);",
+        "__shared__ int count; if (t == 0) count = 0; __syncthreads(); atomicAdd(&count, 1); __syncthreads();"
+        " if (t == 0) y[blockIdx.x] = count;",
         "if (i < n) { float unused = s[t]; y[i] = x[i]; }",
         "__shared__ double pair[4]; if (t < 4) pair[t] = t; __syncthreads(); if (i < n) y[i] = pair[t % 4];",
     ],
