@@ -128,7 +128,9 @@ def test_compiler_and_its_parts_die_with_the_process_that_started_them(tmp_path)
     )
     with subprocess.Popen([sys.executable, "-c", start, script, str(tmp_path)], env=os.environ) as starter:
         wait_for(lambda: (tmp_path / "part").exists() and (tmp_path / "part").read_text().strip() != "")
-        wait_for(lambda: {"sleep", "sh"} == {one.name() for one in psutil.Process(starter.pid).children(recursive=True)})
+        wait_for(
+            lambda: {"sleep", "sh"} == {one.name() for one in psutil.Process(starter.pid).children(recursive=True)}
+        )
         family = psutil.Process(starter.pid).children(recursive=True)
         starter.kill()
     wait_for(lambda: not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in family))
