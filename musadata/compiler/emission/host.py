@@ -105,7 +105,7 @@ def write_host(
         names |= {emitted.kernel.name for emitted in kernels}
         statements, blocks = fold_blocks(statements, result, lambda one: kinds.get(one, "tensor"), names)
     body = (
-        *_checks(parameters, lists, graph.shaped),
+        *_checks(needed, listed, lists, graph.shaped),
         *_size_statements(graph, sizes, places),
         *_conditions(graph),
         Construct("c10::cuda::CUDAGuard", Name("device_guard"), (device,)),
@@ -218,15 +218,23 @@ def _parameters(
 
 
 def _checks(
-    parameters: Sequence[tuple[GraphInput, Buffer]], lists: Sequence[str], shaped: Collection[str]
+    needed: Sequence[tuple[GraphInput, Buffer]],
+    listed: Mapping[Buffer, Element],
+    lists: Sequence[str],
+    shaped: Collection[str],
 ) -> Iterator[Statement]:
+    parameters = [(item, b) for item, b in needed if b not in listed]
     for item, b in parameters:
         yield Run(apply("CHECK_INPUT", b.name, TORCH_TYPES[b.dtype], len(item.type.shape)))
-    for item, b in parameters:
-        fixed = [(d, size.constant) for d, size in enumerate(item.type.shape) if size.constant is not None]
-        if fixed and (item.role == "argument" or item.name in shaped):
-            test = every(*(Method(Name(b.name), "size", (code(d),)).equals(size) for d, size in fixed))
-            yield Run(apply("TORCH_CHECK", test, Constant(f'"{b.name} has an unexpected shape"')))
+    checked: set[tuple[tuple[int, int], ...]] = set()
+    for item, b in needed:
+        fixed = tuple((d, size.constant) for d, size in enumerate(item.type.shape) if size.constant is not None)
+        if not fixed or not (item.role == "argument" or item.name in shaped) or (b in listed and fixed in checked):
+            continue  # of layers that are alike the first is enough: one argument makes them all
+        checked.add(fixed)
+        tensor = listed.get(b, Name(b.name))
+        test = every(*(Method(tensor, "size", (code(d),)).equals(size) for d, size in fixed))
+        yield Run(apply("TORCH_CHECK", test, Constant(f'"{b.name} has an unexpected shape"')))
     for _, b in parameters:
         yield Assign(Name(b.name), "=", Method(Name(b.name), "contiguous"))
     for one in lists:

@@ -253,3 +253,37 @@ def test_another_number_of_layers_is_refused_where_no_argument_has_that_name(siz
     candidate = candidate_of(source, [[tensor(3, 4, 8)], [tensor(5, 4, 8)]])
     with pytest.raises(ValueError, match="options"):
         constructed(candidate, other, monkeypatch)(torch.zeros(3, 4, 8))
+
+
+_LAYERS = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self, width, hidden):
+        super().__init__()
+        pairs = [(nn.Linear(width, hidden), nn.Linear(hidden, width)) for _ in range(13)]
+        self.layers = nn.Sequential(*(layer for pair in pairs for layer in pair))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+def get_inputs():
+    return [torch.randn(4, 16)]
+
+
+def get_init_inputs():
+    return [16, 24]
+"""
+
+
+def test_weights_that_come_as_a_list_have_their_shapes_checked():
+    """A model of another width would be read as one of this width."""
+    source = candidate_of(_LAYERS, [[tensor(4, 16)], [tensor(5, 16)]])
+    assert "list(self.parameters())" in source
+    for place, shape in ((0, (24, 16)), (1, (24,)), (2, (16, 24))):
+        for dim, size in enumerate(shape):
+            assert f"weights[{place}].size({dim}) == {size}" in source
+    assert source.count("has an unexpected shape") < 8  # of layers that are alike one is checked
