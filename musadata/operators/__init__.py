@@ -9,7 +9,6 @@ import yaml
 
 _TABLE = yaml.safe_load(Path(__file__).with_name("operators.yaml").read_text(encoding="utf-8"))
 FAMILIES: tuple[str, ...] = tuple(_TABLE["families"])  # the heaviest first
-DEFAULTS: dict[str, str] = _TABLE["defaults"]  # of arguments that a call leaves out
 
 
 @dataclass(frozen=True)
@@ -17,7 +16,7 @@ class Operator:
     """A row; the table's head says what its columns mean."""
 
     family: str | None = None
-    kind: str | None = None
+    idle: str | None = None
     flops: int | None = None
     reads: str | None = None
     whole: bool | None = None
@@ -25,11 +24,6 @@ class Operator:
     called: str | None = None
     several: bool | None = None
     same: str | None = None
-    formula: str | None = None
-    loss: str | None = None
-    row_loss: str | None = None
-    reduction: str | None = None
-    loop: str | None = None
 
 
 OPERATORS: dict[str, Operator] = {name: Operator(**row) for name, row in _TABLE["operators"].items()}

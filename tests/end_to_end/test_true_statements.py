@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.unit_tests import read
 from musadata.records import Annotation, Task
-from musadata.teacher.reasoning.kernel_plan import CallKind, read_calls
+from musadata.teacher.reasoning.calls import read_calls
 from musadata.training_rows import SftRow
 
 
@@ -46,10 +46,9 @@ def test_facts_and_words_are_of_the_declared_size(annotations, quickstart_corpus
 
 
 def test_every_operator_that_computes_is_in_the_decomposition(annotations):
-    idle = (CallKind.VIEW, CallKind.FILL)
     for annotation in annotations:
         text = annotation.reasoning[0].text
-        done = {call.operator for call in read_calls(annotation.told[0]) if call.kind not in idle}
+        done = {call.operator for call in read_calls(annotation.told[0]) if not call.is_idle}
         missing = [name for name in done if f"`{name}`" not in text]
         assert not missing or "others" in text, (annotation.task_id, missing)
 

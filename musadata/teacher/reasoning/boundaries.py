@@ -8,9 +8,8 @@ from musadata.compiler.emission.tiled import partition
 from musadata.compiler.ir.index_formulas import Variable
 from musadata.compiler.ir.schedule import Bind
 from musadata.compiler.lowering.shared_axes import dealt
+from musadata.teacher.reasoning.calls import count
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
-from musadata.teacher.reasoning.kernel_plan import count, read_calls
-from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import TaskAnalysis, table
 
 _MOST_GUARDS = 3
@@ -29,7 +28,7 @@ def write_boundaries(analysis: TaskAnalysis) -> str:
         rests = (f"{number} % {THREADS} = {number % THREADS}" for number in both)
         rows[fact.name] = [f"`{fact.name}`", f"elements by {THREADS}", *rests]
     shown = table(["of", "what", "declared", "set 2"], list(reversed(rows.values()))) if rows else ""
-    return "\n\n".join(filter(None, [shown, *_clipped(analysis)])) or _EVEN
+    return shown or _EVEN
 
 
 def _rests(facts: KernelFacts) -> Iterator[list[str]]:
@@ -78,19 +77,3 @@ def _guards(facts: KernelFacts) -> Iterator[list[str]]:
         yield [f"`{guard.condition}`", f"else `{guard.other}`", ""]
     for access in facts.loaded_indices()[:1]:
         yield [f"`{access.text}` from memory is an index", "unchecked", ""]
-
-
-def _clipped(analysis: TaskAnalysis) -> list[str]:
-    """Slices whose end lies beyond the axis in some sets of shapes and within it in others."""
-    usual = {call.output.name: call for call in analysis.calls if call.packet == "slice"}
-    for number, trace in enumerate(analysis.traces, 1):
-        for call in read_calls(trace):
-            first, end = usual.get(call.output.name), call.integers("end")
-            if call.packet != "slice" or first is None or not end or not call.integers("dim"):
-                continue
-            axis, start = call.integers("dim")[0], (call.integers("start") or (0,))[0]
-            size, before, left = call.source.shape[axis], first.output.shape[axis], call.output.shape[axis]
-            if 0 <= start < size < end[0] <= first.source.shape[axis] and left == size - start:
-                told = {"end": end[0], "out": call.output.name, "size": size, "number": number, "start": start}
-                return [say("clipped_slice", **told, left=left, are="is" if left == 1 else "are", usual=before)]
-    return []

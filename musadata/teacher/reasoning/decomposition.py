@@ -8,7 +8,6 @@ from musadata.compiler.emission.cpp import Printer
 from musadata.compiler.emission.launch import EmittedKernel
 from musadata.compiler.ir.index_formulas import ONE, ZERO, Index
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
-from musadata.teacher.reasoning.kernel_plan import CallKind
 from musadata.teacher.reasoning.kernel_roles import MOST_NAMES, describe_kernels
 from musadata.teacher.reasoning.task_analysis import TaskAnalysis, claims_of, join, named, table, unique
 
@@ -20,9 +19,7 @@ def write_decomposition(analysis: TaskAnalysis) -> str:
         return _kernels(analysis, analysis.candidate)
     given = [fact for fact in analysis.trace.tensors if fact.role in ("input", "parameter")][:_MOST_WEIGHTS]
     inputs, outputs = (join([named(fact) for fact in facts]) for facts in (given, analysis.outputs))
-    operators = join(
-        unique([f"`{call.operator}`" for call in analysis.calls if call.kind is not CallKind.VIEW]) or ["views"]
-    )
+    operators = join(unique([f"`{call.operator}`" for call in analysis.calls if not call.is_view]) or ["views"])
     claims = (claim for fact in (*given, *analysis.outputs) for claim in claims_of(fact)[:1])
     return analysis.state(f"{inputs} → {outputs}, by {operators}.", claims)
 

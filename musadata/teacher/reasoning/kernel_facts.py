@@ -13,8 +13,8 @@ from musadata.compiler.ir.scalar import Added, Buffer, Choose, Compare, Load, Sc
 from musadata.compiler.lowering.fusion import PARTS_AXIS, Kernel, Stage, Store
 from musadata.compiler.lowering.layout import flatten
 from musadata.records import TensorFact, Trace
+from musadata.teacher.reasoning.calls import Call
 from musadata.teacher.reasoning.conditions import holds_everywhere
-from musadata.teacher.reasoning.kernel_plan import Call
 from musadata.teacher.reasoning.launches import Way, ways_of
 from musadata.teacher.reasoning.planned_kernels import nodes_of_calls, shares_of
 

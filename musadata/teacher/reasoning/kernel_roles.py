@@ -10,13 +10,11 @@ from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.ir.scalar import Buffer
 from musadata.compiler.lowering.fusion import PARTS_AXIS, Reduce, Scan
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
-from musadata.teacher.reasoning.kernel_plan import CallKind
 from musadata.teacher.reasoning.planned_kernels import Share, shares_of
 from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join, named, product_text, unique
 
 MOST_NAMES, _MOST_READERS = 8, 3
 _WORDS: dict[str, dict[str, str]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-_IDLE = (CallKind.VIEW, CallKind.FILL)
 
 
 def describe_kernels(analysis: TaskAnalysis, candidate: Candidate) -> list[list[str]]:
@@ -34,7 +32,7 @@ def describe_kernels(analysis: TaskAnalysis, candidate: Candidate) -> list[list[
 
 def _roles(shares: Sequence[Share]) -> str:
     """What a kernel does of the operators: all of it, a first part, or the rest."""
-    working = [share for share in shares if share.call.kind not in _IDLE]
+    working = [share for share in shares if not share.call.is_idle]
     whole = unique([f"`{s.call.operator}`" for s in working if s.first and s.last])
     parts = [_few(whole)] if whole else []
     for share in working:
@@ -89,7 +87,7 @@ def _tensor(buffer: Buffer, facts: KernelFacts) -> str:
 def _held(facts: KernelFacts, shares: Sequence[Share]) -> list[str]:
     """What it computes for itself alone."""
     stored = {buffer.name for buffer in facts.kernel.outputs}
-    made = [share.call.output for share in shares if share.last and share.call.kind not in _IDLE]
+    made = [share.call.output for share in shares if share.last and not share.call.is_idle]
     return unique([f"`{fact.name}`" for fact in made[:-1] if fact.role == "intermediate" and fact.name not in stored])
 
 

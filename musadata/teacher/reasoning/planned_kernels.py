@@ -7,7 +7,7 @@ from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.ir.scalar import Buffer
 from musadata.compiler.lowering.fusion import Kernel
 from musadata.operators import column
-from musadata.teacher.reasoning.kernel_plan import Call, CallKind, Stage, is_light, is_view
+from musadata.teacher.reasoning.calls import Call, is_view
 
 
 @dataclass(frozen=True)
@@ -26,18 +26,6 @@ class Share:
     parts: tuple[Buffer, ...] = ()
 
 
-def stages_of_kernels(calls: Sequence[Call], candidate: Candidate) -> list[Stage]:
-    """The calls that each kernel finishes. A call without a node in the graph goes with the call that reads it."""
-    kernels = [emitted.kernel for emitted in candidate.kernels]
-    owners = _owners(calls, candidate)
-    stages = []
-    for number, kernel in enumerate(kernels):
-        mine = tuple(call for call, owner in zip(calls, owners, strict=True) if owner == number)
-        if mine:
-            stages.append(Stage(mine, next((call for call in mine if not is_light(call)), None), kernel.name))
-    return stages
-
-
 def shares_of(kernel: Kernel, calls: Sequence[Call], candidate: Candidate) -> list[Share]:
     """What a kernel does of each call that it has a part in."""
     kernels = [emitted.kernel for emitted in candidate.kernels]
@@ -46,7 +34,7 @@ def shares_of(kernel: Kernel, calls: Sequence[Call], candidate: Candidate) -> li
     owners = _owners(calls, candidate)
     for call, nodes, owner in zip(calls, nodes_of_calls(calls, candidate), owners, strict=True):
         together = [other for other in kernels if not nodes.isdisjoint(other.nodes)]
-        if not together and owner == number and call.kind is not CallKind.VIEW:  # a part of what reads it
+        if not together and owner == number and not call.is_view:  # a part of what reads it
             found.append(Share(call))
         if kernel not in together:
             continue
@@ -71,7 +59,7 @@ def _handed_on(kernel: Kernel, later: Sequence[Kernel], nodes: frozenset[str]) -
 def nodes_of_calls(calls: Sequence[Call], candidate: Candidate) -> list[frozenset[str]]:
     """The graph's nodes of each call, both in the order of dispatch. A call that the graph has taken apart has the
     nodes between those of the calls around it."""
-    working = [number for number, call in enumerate(calls) if call.kind is not CallKind.VIEW]
+    working = [number for number, call in enumerate(calls) if not call.is_view]
     nodes = [(node.name, _plain(node.op.split(".")[0])) for node in candidate.graph.nodes]
     nodes = [(name, operator) for name, operator in nodes if not is_view(operator)]
     found: list[set[str]] = [set() for _ in calls]

@@ -9,9 +9,8 @@ from math import prod
 
 from musadata.compiler.emission.candidate import Candidate
 from musadata.records import Task, TensorFact, Trace
+from musadata.teacher.reasoning.calls import Call, count, read_calls
 from musadata.teacher.reasoning.kernel_facts import KernelFacts, facts_of
-from musadata.teacher.reasoning.kernel_plan import Call, Stage, count, read_calls
-from musadata.teacher.reasoning.planned_kernels import stages_of_kernels
 
 # Kernels that are written about one by one; a recurrent network repeats a few of them many times.
 MOST_STAGES = 5
@@ -41,10 +40,6 @@ class TaskAnalysis:
         return read_calls(self.trace)
 
     @cached_property
-    def stages(self) -> list[Stage]:
-        return self._plan(self.calls)
-
-    @cached_property
     def facts(self) -> list[KernelFacts]:
         """The kernels of the answer; none without a lowering."""
         return facts_of(self.candidate, self.calls, self.trace, self.other) if self.candidate else []
@@ -57,27 +52,6 @@ class TaskAnalysis:
             found.setdefault(facts.kind, facts)
         return list(found.values())[:MOST_STAGES]
 
-    def _plan(self, calls: list[Call]) -> list[Stage]:
-        return stages_of_kernels(calls, self.candidate) if self.candidate else [Stage(tuple(calls), None)]
-
-    @cached_property
-    def distinct(self) -> list[tuple[Stage, Stage | None]]:
-        """The first kernel of every kind and size, each with its counterpart on the other set of shapes, if known."""
-        twins = self._plan(read_calls(self.other))
-        same = [stage.operators for stage in twins] == [stage.operators for stage in self.stages]
-        found: dict[tuple[object, ...], tuple[Stage, Stage | None]] = {}
-        for index, stage in enumerate(self.stages):
-            if not stage.moves_nothing:
-                found.setdefault(_sort_of(stage), (stage, twins[index] if same else None))
-        return list(found.values())[:MOST_STAGES]
-
-    @cached_property
-    def repeated(self) -> list[tuple[Stage, Stage]]:
-        """Kernels with the operators and ranks of one of the distinct ones, with that one."""
-        first = {_sort_of(stage): stage for stage, _ in self.distinct}
-        others = [stage for stage in self.stages if _sort_of(stage) in first]
-        return [(stage, first[_sort_of(stage)]) for stage in others if stage is not first[_sort_of(stage)]]
-
     @property
     def outputs(self) -> list[TensorFact]:
         return [fact for fact in self.trace.tensors if fact.role == "output"]
@@ -87,10 +61,6 @@ class TaskAnalysis:
         if claim := " and ".join(islice(unique(claims), _MOST_CLAIMS)):
             self.claims[sentence.removeprefix("- ")] = claim
         return sentence
-
-
-def _sort_of(stage: Stage) -> tuple[object, ...]:
-    return stage.operators, tuple(len(fact.shape) for fact in stage.lead.operands)
 
 
 def named(fact: TensorFact) -> str:
@@ -135,31 +105,3 @@ def unique(parts: Iterable[str]) -> list[str]:
 def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = (heading, ["---"] * len(heading), *rows)
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
-
-
-def row_of(call: Call) -> tuple[int, int, int]:
-    """For a call that runs over axes: number of rows, elements per row, step between neighbours in a row."""
-    fact = call.source
-    if call.is_class_loss and len(call.operands) > 1:
-        return 1, count(call.operands[1]), 1  # of every row, only the element that its class selects
-    inner = [fact.shape[axis] for axis in call.axes]
-    length = prod(inner)
-    step = fact.stride[call.axes[-1]] if call.axes else 1
-    return count(fact) // max(1, length), length, step
-
-
-def is_whole(call: Call) -> bool:
-    """Whether a reduction leaves no axis, whatever the sizes."""
-    return len(call.axes) == len(call.source.shape)
-
-
-def group_row(call: Call) -> tuple[int, int]:
-    """For a normalisation: how many groups have statistics of their own, and how many elements each."""
-    fact = call.source
-    if call.packet == "native_group_norm":
-        groups = call.integers("group")[0] * fact.shape[0]
-    elif call.packet in ("native_layer_norm", "_fused_rms_norm"):
-        groups = row_of(call)[0]
-    else:
-        groups = fact.shape[1] if len(fact.shape) > 1 else 1
-    return groups, count(fact) // max(1, groups)

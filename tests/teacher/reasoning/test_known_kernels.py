@@ -15,7 +15,6 @@ from musadata.teacher.claims.steps import parse_claims, parse_steps
 from musadata.teacher.compiler_teacher import CompilerTeacher
 from musadata.teacher.prompts import PromptForm, form_of
 from musadata.teacher.protocol import Request, RequestKind
-from musadata.teacher.reasoning.mathematics import _without_repetition
 from musadata.teacher.reasoning.planned_kernels import _common
 from tests.tracing.examples import example, traces_of
 
@@ -130,14 +129,9 @@ def test_an_index_that_is_loaded_is_said_to_decide(told):
     assert "| `i[b, row]` from memory is an index |" in text
 
 
-def test_mistakes_with_what_is_joined_are_those_of_its_sizes(told):
-    text = "\n".join(told("halves")[0].values())
-    assert "Along axis 1 the first 4 places of a row of `cat` come from `split_1`" in text
-
-
 def test_a_copy_is_no_formula(told):
     text = told("halves")[0]["scalar mathematics"]
-    assert "`cat[r, c] = (c < 4 ? split_1[r, c] : sigmoid[r, c - 4])`" in text
+    assert "`cat[row, col] = col < out_cols2 ? x[row, col + out_cols] : sigmoid(x[row, col - out_cols2])`" in text
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -179,18 +173,3 @@ def test_each_sample_is_asked_with_the_analysis_of_its_own_kernels():
         assert ("shuffle" in mapping.rpartition("; elements apart")[0].rpartition("\n\n")[2]) == (
             "__shfl" in attempt.answer.text
         )
-
-
-def test_short_sums_are_not_said_to_lose_anything(told):
-    assert "2^-24" not in told("cumsum")[0]["scalar mathematics"]  # rows of 40
-    assert "2^-24" not in told("matmul")[0]["scalar mathematics"]  # 20 products
-
-
-def test_time_steps_are_not_told_one_by_one():
-    steps = [f"`{name}` = tanh(part_{number})" for number, name in enumerate(("t", *(f"t_{i}" for i in range(1, 7))))]
-    assert _without_repetition(["`a` = x + y", *steps]) == [
-        "`a` = x + y",
-        steps[0],
-        "and, of other tensors, 6 like `t`",
-    ]
-    assert _without_repetition(steps[:3]) == steps[:3]
