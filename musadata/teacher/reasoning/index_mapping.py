@@ -1,6 +1,6 @@
 """Step 4: why work is dealt to threads so, and which elements a kernel reads and writes at each point of its loops."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from musadata.compiler.ir.index_formulas import Variable
 from musadata.teacher.reasoning.kernel_facts import Access, KernelFacts
@@ -16,7 +16,7 @@ _LONGEST_PLACE = 110  # characters
 def write_index_mapping(analysis: TaskAnalysis) -> str:
     if not analysis.told:
         return _strides(analysis)
-    return "\n\n".join(filter(None, [write_choice(analysis), _sizes(analysis.told), *map(_kernel, analysis.told)]))
+    return "\n\n".join(filter(None, [write_choice(analysis), *map(_kernel, analysis.told)]))
 
 
 def _kernel(facts: KernelFacts) -> str:
@@ -37,20 +37,6 @@ def _row(does: str, access: Access, axes: Sequence[Variable], facts: KernelFacts
     text = access.text if len(access.text) <= _LONGEST_PLACE else facts.name_of(access.buffer)
     steps = [facts.step(access, axis) for axis in axes]
     return [f"{does} `{text}`", *("varies" if step is None else str(step) for step in steps)]
-
-
-def _sizes(kernels: Sequence[KernelFacts]) -> str:
-    """The named sizes that the formulas use, in both sets of shapes."""
-    texts = " ".join(part for facts in kernels for part in _formulas(facts))
-    words = set("".join(sign if sign.isalnum() or sign == "_" else " " for sign in texts).split())
-    first, other = kernels[0].sizes, kernels[0].other
-    rows = [[f"`{name}`", str(first[name]), str(other[name])] for name in first if name in words]
-    return table(["size", "declared", "set 2"], rows) if rows else ""
-
-
-def _formulas(facts: KernelFacts) -> Iterator[str]:
-    yield from (access.text for access in (*facts.reads, *facts.writes))
-    yield from facts.coordinates()
 
 
 def _strides(analysis: TaskAnalysis) -> str:

@@ -24,7 +24,7 @@ from musadata.compiler.ir.scalar import (
 )
 from musadata.compiler.lowering.fusion import Reduce, Scan, Stage
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
-from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join
+from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join, table
 
 _LONGEST, _MOST_LINES, _MOST_CALLS = 240, 8, 12
 _SIGNS = {"sum": "Σ", "prod": "Π", "fast_max": "max", "any": "any", "all": "all"}  # others go by their own names
@@ -34,11 +34,23 @@ _SINGLE = re.compile(rf"\b({'|'.join((*MATH_FUNCTIONS, 'pow', 'fmax', 'fmin', 'f
 def write_mathematics(analysis: TaskAnalysis) -> str:
     if not analysis.told:
         return _calls(analysis)
+    formulas = [(facts, _formulas(facts)) for facts in analysis.told]
     paragraphs = []
-    for facts in analysis.told:
-        heading = [f"`{facts.name}`:", ""] if len(analysis.told) > 1 else []
-        paragraphs.append("\n".join([*heading, *(f"- {line}" for line in _formulas(facts))]))
-    return "\n\n".join([*paragraphs, *_precision(analysis)])
+    for facts, lines in formulas:
+        heading = [f"`{facts.name}`:", ""] if len(formulas) > 1 else []
+        paragraphs.append("\n".join([*heading, *(f"- {line}" for line in lines)]))
+    return "\n\n".join([*paragraphs, *_sizes(formulas), *_precision(analysis)])
+
+
+def _sizes(formulas: Sequence[tuple[KernelFacts, Sequence[str]]]) -> list[str]:
+    """The named sizes that formulas and places use, in both sets of shapes."""
+    texts = [line for _, lines in formulas for line in lines]
+    texts += [access.text for facts, _ in formulas for access in (*facts.reads, *facts.writes)]
+    texts += [text for facts, _ in formulas for text in facts.coordinates()]
+    words = set(re.findall(r"\w+", " ".join(texts)))
+    first, other = formulas[0][0].sizes, formulas[0][0].other
+    rows = [[f"`{name}`", str(first[name]), str(other[name])] for name in first if name in words]
+    return [table(["size", "declared", "set 2"], rows)] if rows else []
 
 
 def _calls(analysis: TaskAnalysis) -> str:

@@ -27,7 +27,8 @@ def teacher():
 
 def formulas(name, teacher):
     text = teacher.answer(Request(RequestKind.REASON, example(name), traces_of(name), ())).text
-    return next(step.text for step in parse_steps(text) if step.step == "scalar mathematics").splitlines()
+    text = next(step.text for step in parse_steps(text) if step.step == "scalar mathematics")
+    return [line for line in text.splitlines() if line.startswith("- ")]
 
 
 def evaluate(lines, point, tensors):
