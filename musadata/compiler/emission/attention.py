@@ -33,7 +33,7 @@ from musadata.compiler.lowering.fusion import Kernel
 
 SIDE = 16  # the 256 threads of a block are a square
 BUSY_BLOCKS = 264  # two for each multiprocessor of a large GPU
-_PADDING = 4  # elements at the end of a tile's row, so that threads which write a column reach different banks
+PADDING = 4  # elements at the end of a tile's row, so that threads which write a column reach different banks
 Words = dict[str, object]
 Parts = dict[str, Inserted]
 
@@ -46,6 +46,12 @@ class AttentionTile:
     keys: int
     cols: int
 
+    @classmethod
+    def of(cls, schedule: Schedule) -> "AttentionTile":
+        """The tile of a schedule."""
+        rows, cols = (schedule.get(Split, axis).amount for axis in ("rows", "columns"))
+        return cls(rows, schedule.get(Stage).amount, cols)
+
     def steps(self) -> tuple[Step, ...]:
         split = Split("rows", self.rows), Split("columns", self.cols)
         return *split, Stage("keys", "shared", self.keys), Carry("keys", "pieces")
@@ -54,6 +60,16 @@ class AttentionTile:
 def can_attend(kernel: Kernel) -> bool:
     """Whether what a kernel with attention stores has axes that fall into batch, queries and columns."""
     return partition(kernel) is not None
+
+
+def is_causal(kernel: Kernel) -> bool:
+    """Whether a query sees no key behind its own place."""
+    stage, (_, rows, _) = kernel.reductions[0], parts_of(kernel)
+    assert isinstance(stage.value, Attended)
+    match plain(stage.value.score):
+        case Choose(condition=Compare(relation="<=", left=left, right=right), no=Literal(value=no)):
+            return len(rows) == 1 and left == of(stage.axes[0]) and right == of(rows[0]) and no == -math.inf
+    return False
 
 
 def tile_for(batch: int, rows: int, keys: int, cols: int, dtype: str) -> AttentionTile:
@@ -88,12 +104,12 @@ class Attention:
     """What is put into the template."""
 
     def __init__(self, kernel: Kernel, schedule: Schedule):
-        sides = schedule.get(Split, "rows").amount, schedule.get(Stage).amount, schedule.get(Split, "columns").amount
-        self.tile = tile = AttentionTile(*sides)
+        self.tile = tile = AttentionTile.of(schedule)
         self.kernel, self.stage = kernel, kernel.reductions[0]
         assert isinstance(self.stage.value, Attended)
         self.value, (self.batch, self.rows, self.cols) = self.stage.value, parts_of(kernel)
         self.key, self.depth = self.stage.axes
+        self.is_causal = is_causal(kernel)
         self.row = self.rows[0].name if len(self.rows) == 1 else "tile_row"
         self.col = self.cols[0].name if len(self.cols) == 1 else "tile_col"
         block = self.block = Block.of(kernel, schedule, [self.key.name, self.depth.name, self.row, self.col])
@@ -125,8 +141,8 @@ class Attention:
         tile, dtype, counter = self.tile, self.stage.dtype, self.counters["c"]
         single = dtype == "float32"
         own_rows, own_keys, own_cols = (size // SIDE for size in (tile.rows, tile.keys, tile.cols))
-        sizes = {"rows": tile.rows, "keys": tile.keys, "cols": tile.cols, "query_width": tile.rows + _PADDING}
-        sizes |= {"key_width": tile.keys + _PADDING, "value_width": tile.cols + _PADDING}
+        sizes = {"rows": tile.rows, "keys": tile.keys, "cols": tile.cols, "query_width": tile.rows + PADDING}
+        sizes |= {"key_width": tile.keys + PADDING, "value_width": tile.cols + PADDING}
         sizes |= {"own_rows": own_rows, "own_keys": own_keys, "own_cols": own_cols}
         return {
             **self.names(),
@@ -153,7 +169,7 @@ class Attention:
             "col_count": self.col_count,
             "key_count": limit,
             "depth_count": self.block.index(self.depth.extent),
-            "key_end": Name("key_end") if self.is_causal() else limit,
+            "key_end": Name("key_end") if self.is_causal else limit,
             "total": Group(Choice(total.equals(zero), one, total)) if self.value.safe else total,
         }
 
@@ -175,7 +191,7 @@ class Attention:
     def hoist_score(self) -> None:
         """Compute ahead of the loops what the scores need and what is the same for all, under a causal mask as well."""
         score = plain(self.value.score)
-        for part in (score.yes, score) if isinstance(score, Choose) and self.is_causal() else (score,):
+        for part in (score.yes, score) if isinstance(score, Choose) and self.is_causal else (score,):
             self.block.hoist(part, frozenset(self.batch), frozenset())
 
     def assigned(
@@ -215,7 +231,7 @@ class Attention:
             block.declare(flat, entry)
             decode(block, flat, self.batch, frozenset(self.batch))
         block.declare("first_row", 0 if self.is_one_tile else first)
-        if self.is_causal():
+        if self.is_causal:
             end = apply("min", block.index(self.key.extent), Name("first_row") + self.tile.rows)
             block.declare("key_end", end, note="no query of this block sees more")
 
@@ -227,14 +243,6 @@ class Attention:
             constant("own_row", THREAD_X / SIDE * rows if rows > 1 else THREAD_X / SIDE),
             constant("own_col", THREAD_X % SIDE),
         )
-
-    def is_causal(self) -> bool:
-        """Whether a query sees no key behind its own place."""
-        row = self.rows[0] if len(self.rows) == 1 else None
-        match plain(self.value.score):
-            case Choose(condition=Compare(relation="<=", left=left, right=right), no=Literal(value=no)):
-                return row is not None and left == of(self.key) and right == of(row) and no == -math.inf
-        return False
 
     def write_stores(self) -> None:
         block, buffer = self.block, self.stage.buffer

@@ -8,7 +8,7 @@ Five limits are worked out, each in seconds, and a kernel is taken to need as lo
   overlap, it finds in L1.
 - L1: cache lines of 128 bytes that the requests of warps touch, one in a cycle of each multiprocessor.
 - arithmetic: instructions, those of indices too (`instruction_counts`), one of each lane in a cycle; of tiles FLOPs at
-  the rate of the unit, and what they read from shared memory, 32 words in a cycle.
+  the rate of the unit, and what they read from shared memory, 32 words in a cycle; of attention both.
 - latency: blocks that do not run at once wait for others; in a block, loads that wait for each other take a latency
   each, that of L1 for the share that it holds; barriers some cycles.
 
@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from musadata.compiler.emission.attention_work import AttentionWork
 from musadata.compiler.emission.instruction_counts import instructions
 from musadata.compiler.emission.launch import EmittedKernel
 from musadata.compiler.emission.tiled import partition
@@ -47,6 +48,7 @@ WARP, _SECTOR, _LINE = 32, 32, 128
 _UNROLLED = 4  # loads of a simple loop that nvcc has under way at once; one where it tests before it loads
 _BARRIER, _SHUFFLE = 40, 25  # cycles
 _NEAR = 20e-9  # seconds of a load from L1
+_FROM_CACHE = 150e-9  # seconds of a load from L2
 _KEPT = 0.5  # of L2, in which what is read again soon still is
 _LANES = 128  # of a multiprocessor, that issue one instruction in a cycle
 _TYPES = {"float": 4, "double": 8, "half": 2, "__half": 2, "__nv_bfloat16": 2, "int": 4, "float4": 16}
@@ -113,11 +115,12 @@ def _at_once(device: Device, threads: int, shared: int, held: int) -> int:
 
 
 def cost_of(emitted: EmittedKernel, sizes: Mapping[str, int], device: Device) -> Cost | None:
-    """The cost of a kernel; None where its schedule has no model: attention, triangles, sums by atomics."""
+    """The cost of a kernel; None where its schedule has no model: triangles, sums by atomics."""
     work = _Work(emitted, dict(sizes), device)
-    kernel = emitted.kernel
-    if kernel.attends or any(isinstance(stage.value, Added) for stage in kernel.stages):
+    if any(isinstance(stage.value, Added) for stage in emitted.kernel.stages):
         return None
+    if emitted.kernel.attends:
+        return work.of_attention()
     if emitted.schedule.find(Tile):
         return work.of_tiles()
     return work.of_points()
@@ -147,7 +150,7 @@ class _Work:
     @cached_property
     def shared(self) -> int:
         """Bytes of shared memory of a block, as far as they follow from the code."""
-        asked = settle(self.emitted.host.setup, self.sizes).get("shared_bytes", (0,))[0]
+        asked = settle(self.emitted.host.setup, {**_TYPES, **self.sizes}).get("shared_bytes", (0,))[0]
         arrays = [one for one in of_kind(self.emitted.function.body, Declare) if one.prefix.startswith("__shared__")]
         sides = [[side for side in one.sizes if isinstance(side, int)] for one in arrays]
         known = zip(arrays, sides, strict=True)
@@ -424,6 +427,30 @@ class _Work:
         return Cost(
             self.emitted, self.device, blocks, self.shared, 0, rounds, (1, None), self.least, self.least, limits
         )
+
+    # Attention.
+
+    def of_attention(self) -> Cost:
+        emitted, device = self.emitted, self.device
+        work = AttentionWork(emitted.kernel, emitted.schedule, self.sizes)
+        unit = Unit.TENSOR if work.on_cores else Unit.FP64 if self.is_double else Unit.FP32
+        fetched = work.fetched + self.bytes_of(emitted.kernel.outputs)
+        shared, share = self.shared + work.arrays, min(1.0, self.least / fetched)
+        slots = _at_once(device, self.threads, shared, work.held)
+        is_crowded = work.pairs * work.counts[3] * min(1.0, slots / work.blocks) > _KEPT * device.cache
+        moved, waves = fetched if is_crowded else self.least, max(1.0, work.blocks / slots)
+        idle = max(1.0, _LANES * device.multiprocessors / work.blocks / self.threads) * math.ceil(waves) / waves
+        issued = (1 + self.is_double) * work.instructions / _LANES
+        cycles = {"arithmetic": issued * idle, "shared memory": work.words / WARP * idle}
+        limits = {name: some / device.multiprocessors / device.clock for name, some in cycles.items()}
+        limits["arithmetic"] += work.flops / device.rate(unit) * idle  # a warp does one after the other
+        trip = share * device.latency + (1 - share) * _FROM_CACHE + 2 * _BARRIER / device.clock
+        limits |= {
+            "memory": moved / device.bytes_per_second,
+            "L2": fetched / device.cache_bytes_per_second,
+            "latency": max(1.0, math.ceil(waves) * work.evenness) * work.rounds * trip,
+        }
+        return Cost(emitted, device, work.blocks, shared, work.held, work.rounds, (1, None), moved, fetched, limits)
 
 
 def bytes_read(loads: Iterable[Load], sizes: Mapping[str, int]) -> int:

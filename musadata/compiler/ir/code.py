@@ -515,7 +515,7 @@ def evaluate(value: Any, known: Mapping[str, int]) -> int | None:
             return known.get(name)
         case Constant(name):
             return {"true": 1, "false": 0}.get(name)
-        case Group(inner) | Apply("static_cast<int>" | "static_cast<int64_t>", (inner,)):
+        case Group(inner) | Apply("static_cast<int>" | "static_cast<int64_t>" | "sizeof", (inner,)):
             return evaluate(inner, known)
         case Unary(sign, operand):
             one = evaluate(operand, known)

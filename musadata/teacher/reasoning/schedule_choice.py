@@ -45,7 +45,7 @@ def write_choice(analysis: TaskAnalysis, *, defended: bool = False) -> str:
     schedules and are not told, since they also depend on registers, which the compiler decides on.
     """
     costs = [(facts, cost) for facts in analysis.facts if (cost := cost_of(facts.way.emitted, facts.sizes, H100))]
-    if not costs or any(facts.kernel.attends for facts in analysis.facts):  # which has most of the work, and no model
+    if not costs:
         return ""
     facts, taken = max(costs, key=lambda pair: pair[1].seconds)
     ways = _ways(facts, taken)

@@ -2,10 +2,11 @@
 
 import pytest
 
+from musadata.compiler.emission.attention_work import AttentionWork
 from musadata.compiler.emission.candidate import build_candidate
 from musadata.compiler.emission.schedule_costs import bytes_read, cost_of
 from musadata.compiler.emission.schedule_plan import PLANS
-from musadata.tracing.roofline import H100
+from musadata.tracing.roofline import H100, Unit
 
 WEIGHED = next(plan for plan in PLANS if plan.weighed)
 
@@ -32,3 +33,20 @@ def test_the_schedule_that_is_weighed_is_never_expected_to_be_slower(name, graph
     graph = graph_of(name)
     seconds = [sum(cost.rank for cost in costs_of(graph, plan)[0] if cost) for plan in PLANS]
     assert seconds[PLANS.index(WEIGHED)] <= min(seconds) * 1.001
+
+
+@pytest.mark.parametrize("name", ["attention", "causal attention", "attention of half type", "attention of doubles"])
+@pytest.mark.parametrize(("rows", "keys"), [(1, 8192), (33, 70), (4096, 4096)])
+def test_attention_is_never_expected_to_beat_its_bound(name, rows, keys, graph_of):
+    (cost,), known = costs_of(graph_of(name), PLANS[0], batch=3, height=rows, height2=keys)
+    work = AttentionWork(cost.emitted.kernel, cost.emitted.schedule, known)
+    batch, _, cols, _, depth = work.counts
+    flops = 2 * batch * rows * keys * (depth + cols) // (2 if name.startswith("causal") else 1)
+    unit = {"attention of half type": Unit.TENSOR, "attention of doubles": Unit.FP64}.get(name, Unit.FP32)
+    assert work.counts[1] == rows and work.counts[3] == keys
+    assert cost.seconds >= max(cost.moved / H100.bytes_per_second, flops / H100.rate(unit))
+
+
+def test_each_tile_of_queries_reads_the_keys_again(graph_of):
+    few, many = (costs_of(graph_of("attention"), PLANS[0], height=rows)[0][0] for rows in (64, 8192))
+    assert many.moved < 8 * few.moved < 40 * few.moved < many.fetched
