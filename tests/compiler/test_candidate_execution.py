@@ -12,6 +12,7 @@ from musadata.compiler.emission.candidate import build_candidate
 from musadata.compiler.emission.schedule_plan import PLANS
 from musadata.compiler.faults import KINDS
 from musadata.compiler.ir.printing import text_of
+from musadata.compiler.lowering import splitting
 from musadata.config import BackendType, VerifierConfig
 from tests.compiler.references import FIXTURES, task_of, tensor
 
@@ -144,6 +145,28 @@ def test_attention_on_tensor_cores_is_accepted(name, size, width, queries, graph
     candidate = build_candidate(graph, PLANS[0], sizes | {a.name: width for a in _widths(graph)})
     assert candidate.schedule == "1 kernel: attention on tensor cores"
     assert f"const int threads = {queries};" in candidate.source
+    verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
+    assert verdict.accepted, verdict.feedback
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "attention",
+        "causal attention",
+        "attention of half type",
+        "masked attention of half type",
+        "attention of doubles",
+        "grouped heads",
+        "attention with rows that see nothing",
+        "attention spelled out",
+    ],
+)
+def test_attention_to_parts_of_the_keys_is_accepted(name, graph_of, verifier, monkeypatch):
+    monkeypatch.setattr(splitting, "LEAST_KEYS", 16)
+    monkeypatch.setattr(splitting, "MANY_KEYS", 0)
+    candidate = build_candidate(graph_of(name), PLANS[0])
+    assert any("part_keys" in emitted.text for emitted in candidate.kernels)
     verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
     assert verdict.accepted, verdict.feedback
 

@@ -82,6 +82,11 @@ _EXAMPLES: dict[str, tuple[str, str, dict[str, tuple[str, str, tuple[int, ...], 
         "pass",
         {**{name: floats(2, 4, 16, 8) for name in "qkv"}, "m": floats(16, 16)},
     ),
+    "decoding": (
+        "return F.scaled_dot_product_attention(q, k, v)",
+        "pass",
+        {"q": floats(2, 4, 1, 16), "k": floats(2, 4, 2100, 16), "v": floats(2, 4, 2100, 16)},
+    ),
     "multihead": (
         "return self.attention(x, x, x)[0]",
         "self.attention = nn.MultiheadAttention(16, 2, batch_first=True)",

@@ -27,9 +27,9 @@ from musadata.compiler.ir.code import (
     product,
 )
 from musadata.compiler.ir.index_formulas import of
-from musadata.compiler.ir.scalar import Attended, Choose, Compare, Literal, Scalar, plain
+from musadata.compiler.ir.scalar import Attended, Choose, Compare, Literal, Local, Scalar, plain
 from musadata.compiler.ir.schedule import Carry, Schedule, Split, Stage, Step
-from musadata.compiler.lowering.fusion import Kernel
+from musadata.compiler.lowering.fusion import LOG_SUM, Kernel, Store
 
 SIDE = 16  # the 256 threads of a block are a square
 BUSY_BLOCKS = 264  # two for each multiprocessor of a large GPU
@@ -169,6 +169,7 @@ class Attention:
             "col_count": self.col_count,
             "key_count": limit,
             "depth_count": self.block.index(self.depth.extent),
+            "in_parts": bool(self.key.extent.variables),
             "key_end": Name("key_end") if self.is_causal else limit,
             "total": Group(Choice(total.equals(zero), one, total)) if self.value.safe else total,
         }
@@ -186,6 +187,7 @@ class Attention:
             "score": self.assigned(value.score, row, rename={"score": score}),
             "element": self.assigned(value.element, col),
             "store": self.statements(4, {self.stage.local: Name("result")}, self.write_stores, row, col),
+            "log_sum": self.log_sum(),
         }
 
     def hoist_score(self) -> None:
@@ -230,6 +232,8 @@ class Attention:
             flat = block.fresh("entry")
             block.declare(flat, entry)
             decode(block, flat, self.batch, frozenset(self.batch))
+        if self.key.extent.variables:
+            block.name_formula(self.key.extent, "part_keys")
         block.declare("first_row", 0 if self.is_one_tile else first)
         if self.is_causal:
             end = apply("min", block.index(self.key.extent), Name("first_row") + self.tile.rows)
@@ -244,13 +248,31 @@ class Attention:
             constant("own_col", THREAD_X % SIDE),
         )
 
+    def log_sum(self) -> Inserted:
+        """The statement that stores the logarithm of the sum of a row's exponentials, if keys are attended in parts."""
+        block, r = self.block, self.counters["r"]
+        sums = apply("logf" if self.stage.dtype == "float32" else "log", Name("own_totals")[r])
+        rename = {LOG_SUM: Name("own_largest")[r] + sums}
+
+        def write() -> None:
+            for store in self.kernel.stores:
+                if _is_log_sum(store):
+                    write_store(block, store)
+
+        return self.statements(3, rename, write, (self.row, self.rows))
+
     def write_stores(self) -> None:
         block, buffer = self.block, self.stage.buffer
         if buffer is not None:
             place = block.printer.offset(buffer, self.stage.index)
             block.assign(Name(buffer.name)[place], stored(Name("result"), buffer.dtype))
         for store in self.kernel.stores:
-            write_store(block, store)
+            if not _is_log_sum(store):
+                write_store(block, store)
+
+
+def _is_log_sum(store: Store) -> bool:
+    return isinstance(store.value, Local) and store.value.name == LOG_SUM
 
 
 def _own_place(count: int, counter: str) -> str:

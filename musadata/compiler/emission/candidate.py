@@ -35,7 +35,7 @@ from musadata.compiler.lowering.fusion import Kernel, group_loops
 from musadata.compiler.lowering.inlining import inline_pointwise, read_loops, without_repeats
 from musadata.compiler.lowering.layout import flat_position, flatten
 from musadata.compiler.lowering.loop_points import variables_of
-from musadata.compiler.lowering.splitting import split_long_reductions
+from musadata.compiler.lowering.splitting import split_attention, split_long_reductions
 from musadata.operators import column
 from musadata.tracing.roofline import H100
 
@@ -199,7 +199,8 @@ def _kernels(
     ended = end_rows(loops)
     if len(ended) > len(loops) and len(grouped(ended)) <= len(grouped(loops)):
         loops = ended
-    kernels = grouped(join_attention(loops, kept, sizes))
+    attending = join_attention(loops, kept, sizes)
+    kernels = grouped(attending if apart else split_attention(attending, sizes))
     if not all(can_attend(kernel) for kernel in kernels if kernel.attends):
         kernels = grouped(loops)
     return kernels

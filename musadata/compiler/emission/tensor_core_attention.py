@@ -175,6 +175,7 @@ class _OnTensorCores(Attention):
             "element": self._fetched(2, "right", value.element, key, values, col),
             "score": self.assigned(value.score, row, rename={"score": score}, depth=6),
             "store": self.statements(5, {self.stage.local: Name("result")}, self.write_stores, row, col),
+            "log_sum": self.log_sum(),
         }
 
     def own_places(self) -> Body:

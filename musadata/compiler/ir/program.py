@@ -129,6 +129,7 @@ class Loop:
     """One loop nest that fills one buffer: element at `axes`, reduced over the inner loops if there are any.
 
     With `steps` the host goes through it step by step; `prefix` are the first axes then, which the step decides.
+    `log_sums` are of attention to a part of the keys: the logarithm of the sum of a row's exponentials.
     """
 
     buffer: Buffer
@@ -140,6 +141,7 @@ class Loop:
     spread: Indices = ()
     steps: "Steps | None" = None
     prefix: Indices = ()
+    log_sums: Buffer | None = None
 
     @property
     def is_pointwise(self) -> bool:

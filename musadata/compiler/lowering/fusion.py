@@ -32,6 +32,7 @@ from musadata.compiler.lowering.loop_points import (
 from musadata.compiler.lowering.rewriting import cuts, decided, replace_loads, substitute
 
 _SPATIAL = ("d", "h", "w")
+LOG_SUM = "log_sum"  # of attention to a part of the keys, beside its result
 PARTS_AXIS = ("part",)  # what the parts of a split reduction are joined over
 
 
@@ -416,6 +417,9 @@ def _kernel(group: _Group, in_memory: set[Buffer]) -> Kernel:
             Reduce(local, loop.reduction.kind, inner, loops, value, kept, member.axes, dtype, loop.contraction)
         )
         registers[key] = Local(dtype, local)
+        if loop.log_sums is not None and loop.contraction is not None:
+            seen = sorted((*loop.contraction.batch, *loop.contraction.rows))
+            stages.append(Store(loop.log_sums, (), tuple(member.axes[dim] for dim in seen), Local(dtype, LOG_SUM)))
     stages = [_unnamed(stage) if stage.buffer not in read else stage for stage in stages]
     nodes = {member.loop.buffer.node for member in group.members}
     nodes |= {node.name for value in computed for node in value.walk() if isinstance(node, Named)}

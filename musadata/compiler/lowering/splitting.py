@@ -1,20 +1,37 @@
 """Long reductions with few results, split over blocks: a kernel for the parts, and one that joins what they leave.
 
-Sums of a product's parts stay float ("split-K"); added up in a fixed order, they are the same in every run.
+Sums of a product's parts stay float ("split-K"); added up in a fixed order, they are the same in every run. Attention
+of few queries splits its keys (Dao et al., "Flash-Decoding", 2023).
 """
 
 import math
 import re
+import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from math import prod
 
 from musadata.compiler.ir.index_formulas import Index, Opaque, Variable, as_index, divide, minimum, of, product
 from musadata.compiler.ir.program import Contraction, Indices, Loop, Reduction, fixed
-from musadata.compiler.ir.scalar import Buffer, Load, Scalar, compute_type, guarded, within
+from musadata.compiler.ir.scalar import (
+    Attended,
+    Buffer,
+    Load,
+    Named,
+    Scalar,
+    apply,
+    call,
+    choose,
+    compute_type,
+    guarded,
+    literal,
+    within,
+)
 from musadata.compiler.lowering.fusion import PARTS_AXIS
 from musadata.compiler.lowering.layout import flatten, unflatten
 from musadata.compiler.lowering.loop_points import variables_of
+from musadata.compiler.lowering.rewriting import substitute_in
 
 SHARE, LEAST_ELEMENTS = 8192, 1024  # elements of a part: 32 for each of 256 threads, or fewer where parts are few
 FEW_RESULTS = 64  # with more, a block for each result keeps a GPU busy enough
@@ -28,6 +45,8 @@ FRAGMENT_COLUMNS = 64  # of a block, where operands of half types go to tensor c
 SHORT_PART = 256  # elements of a row that a block of its own is kept busy by
 LEAST_SHARE = 256  # of the depth: for a shorter part, writing and adding up a tile's sums takes longer than making them
 LEAST_DEPTH = 2048  # of a product: what a shallower one gains is about what a second launch takes
+FEW_QUERIES, ATTENTION_GRID = 16, 528  # of a block that attends; four blocks for each multiprocessor
+LEAST_KEYS, MANY_KEYS = 256, 1024  # of a part; for fewer in all, a second launch takes what their parts gain
 _PARTS = ("float32", "float64", "int64", "int32", "bool")  # types of sums that a block can share
 _IDENTITIES = {"sum": 0, "prod": 1, "any": False, "all": True}
 _FLOAT_IDENTITIES = {"max": -math.inf, "fast_max": -math.inf, "min": math.inf}
@@ -134,6 +153,89 @@ def _split_product(loop: Loop, share: int) -> tuple[Loop, Loop]:
     return first, replace(
         loop, body=lambda axes, inner: Load(kind, partial, (*inner, *axes)), reduction=joined, contraction=None
     )
+
+
+def split_attention(loops: Sequence[Loop], sizes: Mapping[str, int]) -> list[Loop]:
+    """The loops, with those for parts of the keys in place of each attention that has so few queries at these sizes
+    that its blocks leave a GPU idle."""
+    shares = {loop: _keys(loop, sizes) for loop in loops}
+    return [one for loop, share in shares.items() for one in (_split_keys(loop, share) if share else (loop,))]
+
+
+def _keys(loop: Loop, sizes: Mapping[str, int]) -> int:
+    """How many keys each part has; 0 if one part is better."""
+    if not loop.attends or loop.contraction is None:
+        return 0
+    batch, rows, cols = (product(part).evaluate(sizes) for part in loop.contraction.parts(loop.shape))
+    keys, tiles = _extents(loop)[0].evaluate(sizes), batch * -(-rows // FEW_QUERIES) * -(-cols // TILE)
+    if keys < MANY_KEYS or 2 * tiles > FULL_GRID:
+        return 0
+    return max(LEAST_KEYS, 1 << (-(-keys * tiles // ATTENTION_GRID) - 1).bit_length())
+
+
+def _split_keys(loop: Loop, share: int) -> tuple[Loop, ...]:
+    """Attention to each part of the keys, with the logarithms of the sums of exponentials; and the average of the
+    parts' results, weighted by these sums."""
+    assert loop.contraction is not None and loop.reduction is not None
+    contraction, buffer, kind = loop.contraction, loop.buffer, compute_type(loop.buffer.dtype)
+    keys, depth = _extents(loop)
+    key, parts = Variable("key", keys), divide(keys + (share - 1), as_index(share))[0]
+    seen = sorted((*contraction.batch, *contraction.rows))
+
+    def temporary(name: str, *shape: Index) -> Buffer:
+        return Buffer(name, shape, kind, "temporary", node=buffer.node)
+
+    name, number = buffer.name.removeprefix("scaled_dot_product_"), buffer.name.lstrip(string.ascii_letters + "_")
+    partial = temporary(f"{name}_partial", parts, *buffer.shape)
+    log_sums = temporary(f"{name}_log_sums", parts, *(buffer.shape[dim] for dim in seen))
+    largest, below, total, weighted = (
+        temporary(f"{one}{number}", *buffer.shape) for one in ("largest_part", "below", "parts_total", "weighted_parts")
+    )
+
+    def attended(axes: Indices, inner: Indices) -> Attended:
+        found = loop.body(axes[1:], (of(key), inner[1]))
+        moved = substitute_in(found, {key: axes[0] * share + inner[0]})
+        assert isinstance(moved, Attended)
+        return replace(moved, safe=True)  # a part may be masked where others are not
+
+    def element(axes: Indices, inner: Indices) -> Scalar:
+        return contraction.right(axes[1:], (axes[0] * share + inner[0],))
+
+    def log_sum(axes: Indices, inner: Indices) -> Scalar:
+        return Load(kind, log_sums, (*inner, *(axes[dim] for dim in seen)))
+
+    @cache
+    def weight(axes: Indices, inner: Indices) -> Scalar:
+        return Named(kind, "weight", apply("exp", log_sum(axes, inner) - Load(kind, below, axes)))
+
+    def averaged(axes: Indices, _: Indices) -> Scalar:
+        whole = Load(kind, total, axes)
+        return Load(kind, weighted, axes) / (_unless(whole, 0, 1) if is_safe else whole)
+
+    axes, _ = variables_of(loop.names, loop.shape)
+    is_safe = getattr(loop.body(axes, (of(key), of(Variable("place", depth)))), "safe", False)
+    batch, rows = ((0, *(dim + 1 for dim in contraction.batch)), tuple(dim + 1 for dim in contraction.rows))
+    joined = Loop(total, loop.names, weight, Reduction("sum", fixed((parts,)), PARTS_AXIS))
+    return (
+        Loop(
+            partial,
+            (*PARTS_AXIS, *loop.names),
+            attended,
+            replace(loop.reduction, extents=lambda axes: (minimum(as_index(share), keys - axes[0] * share), depth)),
+            Contraction(batch, rows, element, element, dtype=contraction.dtype),
+            log_sums=log_sums,
+        ),
+        replace(joined, buffer=largest, body=log_sum, reduction=Reduction("fast_max", fixed((parts,)), PARTS_AXIS)),
+        Loop(below, loop.names, lambda axes, _: _unless(Load(kind, largest, axes), -math.inf, 0)),
+        replace(joined, buffer=weighted, body=lambda axes, i: weight(axes, i) * Load(kind, partial, (*i, *axes))),
+        joined,
+        replace(loop, body=averaged, reduction=None, contraction=None),
+    )
+
+
+def _unless(value: Scalar, limit: float, otherwise: float) -> Scalar:
+    """A value, or another number where it is a limit."""
+    return choose(call("eq", "bool", value, literal(limit, value.dtype)), otherwise, value)
 
 
 def _selects(loop: Loop) -> bool:

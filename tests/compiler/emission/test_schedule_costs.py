@@ -6,6 +6,7 @@ from musadata.compiler.emission.attention_work import AttentionWork
 from musadata.compiler.emission.candidate import build_candidate
 from musadata.compiler.emission.schedule_costs import bytes_read, cost_of
 from musadata.compiler.emission.schedule_plan import PLANS
+from musadata.compiler.lowering import splitting
 from musadata.tracing.roofline import H100, Unit
 
 WEIGHED = next(plan for plan in PLANS if plan.weighed)
@@ -38,13 +39,21 @@ def test_the_schedule_that_is_weighed_is_never_expected_to_be_slower(name, graph
 @pytest.mark.parametrize("name", ["attention", "causal attention", "attention of half type", "attention of doubles"])
 @pytest.mark.parametrize(("rows", "keys"), [(1, 8192), (33, 70), (4096, 4096)])
 def test_attention_is_never_expected_to_beat_its_bound(name, rows, keys, graph_of):
-    (cost,), known = costs_of(graph_of(name), PLANS[0], batch=3, height=rows, height2=keys)
-    work = AttentionWork(cost.emitted.kernel, cost.emitted.schedule, known)
-    batch, _, cols, _, depth = work.counts
-    flops = 2 * batch * rows * keys * (depth + cols) // (2 if name.startswith("causal") else 1)
+    costs, known = costs_of(graph_of(name), PLANS[0], batch=3, height=rows, height2=keys)
+    batch, _, cols, _, depth = AttentionWork(costs[0].emitted.kernel, costs[0].emitted.schedule, known).counts
+    parts = len(costs) > 1 and keys // 256
+    flops = 2 * (batch // (parts or 1)) * rows * keys * (depth + cols) // (2 if name.startswith("causal") else 1)
     unit = {"attention of half type": Unit.TENSOR, "attention of doubles": Unit.FP64}.get(name, Unit.FP32)
-    assert work.counts[1] == rows and work.counts[3] == keys
-    assert cost.seconds >= max(cost.moved / H100.bytes_per_second, flops / H100.rate(unit))
+    assert sum(cost.seconds for cost in costs) >= max(costs[0].moved / H100.bytes_per_second, flops / H100.rate(unit))
+
+
+def test_few_queries_share_long_keys_between_blocks(graph_of, monkeypatch):
+    graph = graph_of("attention")
+    apart, joined = costs_of(graph, PLANS[0], batch=3, height=1, height2=65536)[0]
+    monkeypatch.setattr(splitting, "MANY_KEYS", 1 << 30)
+    (whole,), _ = costs_of(graph, PLANS[0], batch=3, height=1, height2=65536)
+    assert apart.blocks > H100.multiprocessors > whole.blocks
+    assert 5 * (apart.seconds + joined.seconds) < whole.seconds
 
 
 def test_each_tile_of_queries_reads_the_keys_again(graph_of):

@@ -31,6 +31,7 @@ NAMES = (
         "weight_norm",
         "cross_entropy",
         "multihead",
+        "decoding",
         "deep_product",
         "few_rows",
         "same_names",
