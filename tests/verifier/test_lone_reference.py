@@ -106,6 +106,72 @@ def test_a_wrong_candidate_is_not_undecided_for_a_number_that_happens_to_be_a_si
     assert verifier.verify_text(reference, relying).accepted
 
 
+LAYER = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(256, 768)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+def get_inputs():
+    return [torch.randn(512, 256)]
+
+
+def get_init_inputs():
+    return []
+"""
+LAYER_KERNEL = """
+import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+source = r\"\"\"
+#include <torch/extension.h>
+__global__ void layer(const float* x, const float* weight, const float* bias, float* y, int rows) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= rows * 768) return;
+    float sum = bias[i % 768];
+    for (int k = 0; k < 256; ++k) sum += x[i / 768 * 256 + k] * weight[i % 768 * 256 + k];
+    y[i] = sum;
+}
+torch::Tensor run(torch::Tensor x, torch::Tensor weight, torch::Tensor bias) {
+    auto y = torch::empty({x.size(0), 768}, x.options());
+    layer<<<x.size(0) * 3, 256>>>(x.data_ptr<float>(), weight.data_ptr<float>(), bias.data_ptr<float>(),
+                                   y.data_ptr<float>(), x.size(0));
+    return y;
+}
+\"\"\"
+ext = load_inline("layer", cpp_sources=["torch::Tensor run(torch::Tensor, torch::Tensor, torch::Tensor);"],
+                  cuda_sources=[source], functions=["run"])
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(256, 768)
+
+    def forward(self, x):
+        return ext.run(x.contiguous(), self.layer.weight, self.layer.bias)
+"""
+
+
+def test_a_candidate_for_the_layers_of_one_model_is_judged_with_their_widths(verifier, monkeypatch):
+    """As most programs have these written into them: few rows make it little enough work, for a few sets of inputs
+    where it is not for all."""
+    monkeypatch.setattr("musadata.verifier.verifier._SHORT", 1 << 16)
+    verdict = verifier.verify_text(LAYER, LAYER_KERNEL)
+    assert verdict.facts.right and "512 to " in verdict.shrunk, verdict.findings
+    wrong = LAYER_KERNEL.replace("k < 256", "k < 255")
+    assert verifier.verify_text(LAYER, wrong).error_class is ErrorClass.CORRECTNESS
+
+
 def test_a_number_that_happens_to_be_a_size_does_not_spare_the_others(verifier, relu):
     reference = SCALE.replace("600, 1000", "256, 5120")
     rows = relu.replace("<<<(n + 255) / 256, 256>>>", "<<<dense.size(0), 256>>>")
