@@ -6,18 +6,20 @@ times.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
-from musadata.compiler.emission.block import Block, decode_used
+from musadata.compiler.emission.block import UNROLL, Block, decode_used
 from musadata.compiler.emission.cpp import total
 from musadata.compiler.emission.launch import EmittedKernel, count_of, finish
+from musadata.compiler.emission.stored_vectors import StoredVectors
 from musadata.compiler.emission.tile_operands import (
     BlockTile,
     Operand,
     alignment,
     count_blocks,
     flat_name,
+    is_multiple,
     load_functions,
     own_names,
     read_operand,
@@ -38,6 +40,7 @@ from musadata.compiler.ir.index_formulas import Variable
 from musadata.compiler.ir.schedule import Schedule, Stage, Step, Tile, Unroll
 from musadata.compiler.lowering.fusion import Kernel
 
+_NAMES = ("thread_row", "thread_col", "first", "part")
 _PADDING = 4  # floats at the end of a tile's row, so that threads which write a column reach different banks
 
 
@@ -128,7 +131,7 @@ def emit_register_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     stage = kernel.reductions[0]
     whole, share = schedule.get(Tile), schedule.get(Unroll)
     tile = RegisterTile(*whole.sides, share.rows, share.cols)
-    own = [*own_names(kernel.axes), *(v.name for v in stage.axes), "thread_row", "thread_col", stage.local]
+    own = [*own_names(kernel.axes), *(v.name for v in stage.axes), *_NAMES, stage.local]
     block = Block.of(kernel, schedule, own)
     operands = _operands(block, kernel)
     _write_positions(block, tile, operands, *longest_first(block, kernel, whole))
@@ -149,9 +152,9 @@ def emit_register_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
         lambda operand: _put_away(block, tile, operand),
     )
     block.blank()
-    _write_results(block, kernel, tile)
+    stores = _write_results(block, kernel, tile)
     setup = write_grid(block, kernel, tile, operands, whole.rows_first)
-    functions = load_functions(operands)
+    functions = [*load_functions(operands), *stores]
     return finish(kernel, schedule, block, setup, threads=(tile.threads,), helpers=functions, bounds=tile.threads)
 
 
@@ -187,8 +190,13 @@ def _part(counter: str, share: int, extent: int) -> Expression:
     return one if share == 4 else one / 4 * (extent * 4 // share) + one % 4
 
 
-def _write_results(block: Block, kernel: Kernel, tile: RegisterTile) -> None:
+def _write_results(block: Block, kernel: Kernel, tile: RegisterTile) -> list[str]:
+    """What is made of the sums; the functions that store it."""
     stage, (_, rows, cols) = kernel.reductions[0], parts_of(kernel)
+    vectors = StoredVectors.of(block, kernel, cols, "float32")
+    if vectors.operands and len(cols) == 1:
+        _write_vectors(block, kernel, tile, vectors)
+        return vectors.functions
     sides = [
         ("i", flat_name("left", rows), rows, "row", tile.thread_rows, tile.rows),
         ("j", flat_name("right", cols), cols, "col", tile.thread_cols, tile.cols),
@@ -202,6 +210,23 @@ def _write_results(block: Block, kernel: Kernel, tile: RegisterTile) -> None:
             write_results(block, kernel)
             decode_used(block, place, (inner[1], inner[2]))
         decode_used(block, head, (outer[1], outer[2]))
+    return []
+
+
+def _write_vectors(block: Block, kernel: Kernel, tile: RegisterTile, vectors: StoredVectors) -> None:
+    """A thread's rows, and groups of neighbouring columns of each."""
+    local, (_, rows, cols), is_one = kernel.reductions[0].local, parts_of(kernel), tile.thread_cols == vectors.width
+    row, group, first = flat_name("left", rows), Name("j"), Name("first_col") + "thread_col"
+    vectors.declare(block)
+    with _result_loop(block, ("i", row, rows, "row", tile.thread_rows, tile.rows)):
+        head = len(block.body)
+        block.printer.rename = {local: Name("sums")["i"]["part" if is_one else group + "part"]}
+        with nullcontext() if is_one else block.loop("j", 0, tile.thread_cols, vectors.width, unroll=UNROLL):
+            block.declare("first", first if is_one else first + group * (tile.cols // tile.thread_cols))
+            _leave_outside(block, "first", cols, tile.cols)
+            block.name_flat(cols, cols[0].name)
+            vectors.write(block, "part", lambda: None)
+        decode_used(block, head, (row, rows))
 
 
 @contextmanager
@@ -211,6 +236,13 @@ def _result_loop(block: Block, side: tuple[str, str, tuple[Variable, ...], str, 
     with block.unrolled(counter, share):
         own = ("+", Name(f"first_{line}")), ("+", Name(f"thread_{line}")), ("+", _part(counter, share, extent))
         block.declare(name, total(own))
-        block.leave(Name(name) >= count_of(block, axes), "continue")
+        _leave_outside(block, name, axes, extent)
         block.name_flat(axes, name)
         yield
+
+
+def _leave_outside(block: Block, name: str, axes: tuple[Variable, ...], extent: int) -> None:
+    """Go on where a position is outside of the result, unless whole tiles cover it."""
+    count = count_of(block, axes)
+    if not is_multiple(count, extent):
+        block.leave(Name(name) >= count, "continue")

@@ -10,19 +10,16 @@ from dataclasses import dataclass
 from musadata.compiler.emission.block import UNROLL, Block, decode_used
 from musadata.compiler.emission.cpp import C_TYPES, total, vector_functions
 from musadata.compiler.emission.launch import EmittedKernel, count_of, finish
-from musadata.compiler.emission.pointwise import write_store
+from musadata.compiler.emission.stored_vectors import StoredVectors
 from musadata.compiler.emission.tile_operands import (
     STAGES,
     BlockTile,
     Operand,
     alignment,
-    alignments,
     flat_name,
     load_functions,
     own_names,
-    pointer_at,
     read_operand,
-    stored_operand,
     write_fetch,
     write_grid,
     write_places,
@@ -30,15 +27,14 @@ from musadata.compiler.emission.tile_operands import (
 from musadata.compiler.emission.tiled import (
     longest_first,
     parts_of,
-    results,
     write_depth,
     write_entry,
     write_results,
 )
 from musadata.compiler.ir.code import THREAD_X, Braces, Expression, Name, apply, every, product
-from musadata.compiler.ir.scalar import Added, Choose, Load, Scalar
+from musadata.compiler.ir.scalar import Choose, Load, Scalar
 from musadata.compiler.ir.schedule import Prefetch, Schedule, Stage, Step, TensorCore, Tile
-from musadata.compiler.lowering.fusion import Kernel, Store
+from musadata.compiler.lowering.fusion import Kernel
 
 _SWIZZLED = 64  # elements of a line among which eight at a time change places
 _SIDE = 16  # of a fragment, but for the columns of the right operand's and of the sums': eight
@@ -121,6 +117,7 @@ class _OnTensorCores:
         own = [*own_names(kernel.axes), *(v.name for v in self.stage.axes), *_NAMES, self.stage.local]
         block = self.block = Block.of(kernel, schedule, own)
         sides = (("left", self.rows), ("right", self.cols))
+        self.vectors = StoredVectors.of(block, kernel, self.cols, self.dtype)
         self.operands = [read_operand(block, self.stage, side, axes, self.dtype) for side, axes in sides]
 
     def emit(self) -> EmittedKernel:
@@ -145,17 +142,17 @@ class _OnTensorCores:
         block.paste("tensor_core_load", tile=tile, fragments=self._fragments())
         block.paste("tensor_core_loop", tile=tile, depth=depth, last=STAGES - 1, side=_SIDE)
         block.blank()
-        vectors = self._write_results()
+        self._write_results()
         swizzle, functions = vector_functions(self.dtype, "swizzle"), load_functions(operands, copied=True)
-        used = ["store_eight"] if vectors else []
-        used += ["load_fragments" if operand.along_depth else "load_transposed" for operand in operands]
+        loads = ["load_fragments" if operand.along_depth else "load_transposed" for operand in operands]
+        used = vector_functions(self.dtype, *dict.fromkeys(loads), "multiply_fragments")
         return finish(
             self.kernel,
             self.schedule,
             block,
             write_grid(block, self.kernel, tile, operands, whole.rows_first),
             threads=(tile.threads,),
-            helpers=[*swizzle, *functions, *vector_functions(self.dtype, *dict.fromkeys(used), "multiply_fragments")],
+            helpers=[*swizzle, *functions, *self.vectors.functions, *used],
             bounds=tile.threads,
             aligned=alignment(block, operands, host=True),
             shared=shared,
@@ -199,79 +196,42 @@ class _OnTensorCores:
             found.append({"side": operand.side, "counter": counter, "count": count, "function": function, **places})
         return found
 
-    def _write_results(self) -> bool:
-        """A warp's sums pass through shared memory, then a thread has eight neighbours of a row; whether it stores them
-        as vectors. If none can be stored so, neighbouring threads have neighbours."""
+    def _write_results(self) -> None:
+        """A warp's sums pass through shared memory, then a thread has eight neighbours of a row. If none can be stored
+        at once, neighbouring threads have neighbours."""
         block, tile = self.block, self.tile
         row, col = flat_name("left", self.rows), flat_name("right", self.cols)
-        vectors = self._vectors()
+        vectors = self.vectors
         length = tile.warp_cols + _PADDING
         place = apply(f"reinterpret_cast<float (*)[{_SIDE}][{length}]>", "tiles")
         block.array("float", "(*results)", _SIDE, length, value=place)
-        if vectors:
-            first, *tests = alignments(block, list(vectors.values()))
-            block.variable("bool", "whole", first, note="eight elements can be stored at once")
-            for test in tests:
-                block.assign("whole", every(Name("whole"), test))
+        vectors.declare(block)
         with block.unrolled("i", tile.fragments[0]):
             block.paste("tensor_core_sums", tile=tile)
             for axes, name in ((self.rows, row), (self.cols, col)):
                 block.name_flat(axes, name)
-            self._write_lines(row, col, vectors)
+            self._write_lines(row, col)
             block.barrier("before the next rows take their place", "__syncwarp")
-        return bool(vectors)
 
-    def _write_lines(self, row: str, col: str, vectors: dict[int, Operand]) -> None:
+    def _write_lines(self, row: str, col: str) -> None:
         """What a warp's threads store of 16 rows."""
-        block, width, own = self.block, self.tile.warp_cols, 8 if vectors else 1
+        block, width, vectors = self.block, self.tile.warp_cols, self.vectors
+        own = vectors.width if vectors.operands else 1
         count, at, lane = count_of(block, self.cols), Name("at"), Name("lane")
         place = Name("results")["warp"][at / width]
-        first = Name("first" if vectors else col)
+        first = Name("first" if vectors.operands else col)
         block.printer.rename = {self.stage.local: Name("sum")}
-        lanes = lane * own if vectors else lane
+        lanes = lane * own if own > 1 else lane
         with block.loop("at", lanes, _SIDE * width, 32 * own, unroll=UNROLL):
             block.declare(row, Name("first_row") + "warp_row" + Name("i") * _SIDE + at / width)
             block.declare(first.name, Name("first_col") + "warp_col" + at % width)
             with block.when(every(Name(row) < count_of(block, self.rows), first < count)):
                 head = len(block.body)
-                if vectors:
-                    self._write_eight(row, col, vectors, place, count)
+                if vectors.operands:
+                    vectors.write(block, "j", lambda: block.declare("sum", place[at % width + "j"], "float"))
                 else:
                     block.declare("sum", place[at % width], "float")
                     inner = len(block.body)
                     write_results(block, self.kernel)
                     decode_used(block, inner, (col, self.cols))
                 decode_used(block, head, (row, self.rows))
-
-    def _write_eight(
-        self, row: str, col: str, vectors: dict[int, Operand], place: Expression, count: Expression
-    ) -> None:
-        """Eight neighbours of a row: results that can be stored in vectors are, the others one by one."""
-        block, kind, stores = self.block, C_TYPES[self.dtype], results(self.kernel)
-        names = {number: block.fresh(f"{stores[number].buffer.name}_part") for number in vectors}
-        for name in names.values():
-            block.array(kind, name, 8, prefix="__align__(16) ")
-        with block.unrolled("j", 8):
-            block.declare(col, Name("first") + "j")
-            with block.when(Name(col) < count):
-                block.declare("sum", place[Name("at") % self.tile.warp_cols + "j"], "float")
-                inner = len(block.body)
-                for number, store in enumerate(stores):
-                    write_store(block, store, Name(names[number])["j"] if number in names else None)
-                decode_used(block, inner, (col, self.cols))
-        for number, operand in vectors.items():
-            first = Name("first")
-            block.run("store_eight", pointer_at(block, operand, first), names[number], count - first, "whole")
-
-    def _vectors(self) -> dict[int, Operand]:
-        """The results that can be stored in vectors, by their numbers."""
-        assert self.stage.contraction is not None
-        if self.stage.contraction.shared:
-            return {}
-        found = {number: self._vector(store) for number, store in enumerate(results(self.kernel))}
-        return {number: operand for number, operand in found.items() if operand is not None}
-
-    def _vector(self, store: Store) -> Operand | None:
-        if isinstance(store.value, Added) or store.buffer.dtype != self.dtype:
-            return None
-        return stored_operand(self.block, store.buffer, store.index, self.cols, self.dtype)

@@ -31,6 +31,7 @@ from musadata.compiler.ir.code import (
     apply,
     code,
     covering,
+    evaluate,
     every,
 )
 from musadata.compiler.ir.index_formulas import (
@@ -43,7 +44,7 @@ from musadata.compiler.ir.index_formulas import (
     of,
     product,
 )
-from musadata.compiler.ir.scalar import Buffer, Load, Scalar
+from musadata.compiler.ir.scalar import Load, Scalar
 from musadata.compiler.ir.schedule import Step
 from musadata.compiler.lowering.fusion import Kernel, Reduce
 from musadata.compiler.lowering.layout import flat_position, flatten
@@ -137,6 +138,11 @@ class Operand:
     def buffer(self) -> str:
         assert isinstance(self.value, Load)
         return self.value.buffer.name
+
+    @property
+    def is_allocated(self) -> bool:
+        """Whether it is in memory that the host function allocates, which is aligned."""
+        return isinstance(self.value, Load) and self.value.buffer.role == "temporary" and not self.value.buffer.alias
 
     @property
     def line(self) -> str:
@@ -244,6 +250,8 @@ def alignments(block: Block, operands: Sequence[Operand], *, host: bool = False)
             length = block.index(stride)
             tests[((length if stride.atom else Group(length)) % operand.group).equals(0)] = None
     for operand in moved:
+        if operand.is_allocated:
+            continue
         pointer = Name(operand.buffer)
         start = apply("reinterpret_cast<size_t>", Method(pointer, "data_ptr") if host else pointer)
         tests[(start % 16).equals(0)] = None
@@ -390,13 +398,10 @@ def pointer_at(block: Block, operand: Operand, at: Expression) -> Expression:
     return total([("+", Name(operand.buffer)), *block.printer.terms(operand.base), ("+", at)])
 
 
-def stored_operand(
-    block: Block, buffer: Buffer, index: tuple[Index, ...], cols: tuple[Variable, ...], dtype: str
-) -> Operand | None:
-    """A result of the type as an operand whose vectors go along the columns; None if it cannot be stored in vectors."""
-    value = Load(buffer.dtype, buffer, index)
-    operand = Operand("right", dtype, value, cols, (), flat_name("right", cols), count_of(block, cols))
-    return operand if operand.base is not None else None
+def is_multiple(count: Expression, size: int) -> bool:
+    """Whether a number is known to be one of `size`."""
+    known = evaluate(count, {})
+    return known is not None and known % size == 0
 
 
 def load_functions(operands: Sequence[Operand], *, copied: bool = False) -> list[str]:

@@ -44,12 +44,12 @@ def test_the_slices_of_a_tile_fit_into_the_shared_memory_of_small_devices(graph_
 
 def test_results_of_a_half_type_are_stored_eight_at_once(graph_of):
     source = source_of(graph_of("half product with more"), PLANS[0], 20_000)
-    assert source.count("    store_eight(") == 2
-    assert "bool whole = " in source and "whole = whole && " in source
+    assert source.count("    store_vector<8>(") == 2
+    assert "bool whole = " in source
 
 
 def test_results_whose_neighbours_are_apart_are_stored_one_by_one(graph_of):
-    assert "store_eight" not in source_of(graph_of("half convolution"), PLANS[0], 24)
+    assert "store_vector" not in source_of(graph_of("half convolution"), PLANS[0], 24)
 
 
 @pytest.mark.parametrize(("cols", "names"), [(8192, ["add_kernel"]), (1024, ["mm_partial_kernel", "add_kernel"])])
