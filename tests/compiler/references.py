@@ -439,6 +439,18 @@ FIXTURES = {
             (tensor(2, 9, 6, name="a"), tensor(2, 5, 6, name="b")),
         ),
     ),
+    "gated layers": Fixture(
+        "return F.silu(self.a(x)) * self.b(x)",
+        two(tensor(5, 24), tensor(150, 24)),
+        "self.a = nn.Linear(24, 84); self.b = nn.Linear(24, 84, bias=False)",
+    ),
+    "gated product": Fixture(
+        "return torch.tanh(x @ a) + (x @ b) * 0.5",
+        tuple(
+            (tensor(r, d, name="x"), tensor(d, c, name="a"), tensor(d, c, name="b"))
+            for r, d, c in ((3, 7, 5), (133, 20, 70), (17, 32, 64))
+        ),
+    ),
     "attention": Fixture("return F.scaled_dot_product_attention(q, k, v)", ATTENTION),
     "causal attention": Fixture("return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.3)", ATTENTION),
     "attention of half type": Fixture(

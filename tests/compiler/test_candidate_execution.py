@@ -12,7 +12,7 @@ from musadata.compiler.emission.candidate import build_candidate
 from musadata.compiler.emission.schedule_plan import PLANS
 from musadata.compiler.faults import KINDS
 from musadata.compiler.ir.printing import text_of
-from musadata.compiler.lowering import splitting
+from musadata.compiler.lowering import gates, splitting
 from musadata.config import BackendType, VerifierConfig
 from tests.compiler.references import FIXTURES, task_of, tensor
 
@@ -167,6 +167,16 @@ def test_attention_to_parts_of_the_keys_is_accepted(name, graph_of, verifier, mo
     monkeypatch.setattr(splitting, "MANY_KEYS", 0)
     candidate = build_candidate(graph_of(name), PLANS[0])
     assert any("part_keys" in emitted.text for emitted in candidate.kernels)
+    verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
+    assert verdict.accepted, verdict.feedback
+
+
+@pytest.mark.parametrize("name", ["gated layers", "gated product"])
+def test_gates_that_share_a_tile_are_accepted(name, graph_of, verifier, monkeypatch):
+    for limit in ("FEWEST_ROWS", "FEWEST_COLS", "FEWEST_TILES"):
+        monkeypatch.setattr(gates, limit, 1)
+    candidate = build_candidate(graph_of(name), PLANS[0])
+    assert candidate.schedule == "1 kernel: register tiles"
     verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
     assert verdict.accepted, verdict.feedback
 

@@ -32,6 +32,7 @@ from musadata.compiler.lowering import Lowered, lower_graph
 from musadata.compiler.lowering.attention import join_attention
 from musadata.compiler.lowering.ending_rows import end_rows
 from musadata.compiler.lowering.fusion import Kernel, group_loops
+from musadata.compiler.lowering.gates import gated_products
 from musadata.compiler.lowering.inlining import inline_pointwise, read_loops, without_repeats
 from musadata.compiler.lowering.layout import flat_position, flatten
 from musadata.compiler.lowering.loop_points import variables_of
@@ -194,7 +195,9 @@ def _kernels(
     loops = read_loops(inline_pointwise(read, kept, reductions_apart=apart), kept)
 
     def grouped(loops: Sequence[Loop]) -> list[Kernel]:
-        return group_loops(split_long_reductions(loops, sizes, alike=apart), kept, columns_apart=apart)
+        split = split_long_reductions(loops, sizes, alike=apart)
+        gates = {} if apart else gated_products(split, kept, sizes)
+        return group_loops(split, kept, columns_apart=apart, gates=gates)
 
     ended = end_rows(loops)
     if len(ended) > len(loops) and len(grouped(ended)) <= len(grouped(loops)):

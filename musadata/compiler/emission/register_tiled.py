@@ -29,6 +29,8 @@ from musadata.compiler.emission.tile_operands import (
 )
 from musadata.compiler.emission.tiled import (
     BUSY_BLOCKS,
+    beside_of,
+    is_gated,
     longest_first,
     parts_of,
     write_depth,
@@ -54,6 +56,11 @@ class RegisterTile(BlockTile):
     @property
     def threads(self) -> int:
         return self.rows // self.thread_rows * (self.cols // self.thread_cols)
+
+    @property
+    def half(self) -> "RegisterTile":
+        """What it has of each of two products."""
+        return replace(self, cols=self.cols // 2, thread_cols=self.thread_cols // 2)
 
     @property
     def lanes(self) -> tuple[int, int]:
@@ -120,27 +127,35 @@ def fitted(tile: RegisterTile, kernel: Kernel, blocks: int) -> RegisterTile:
     return replace(MEDIUM, thread_rows=4) if is_few else _ELEMENTWISE.get(tile, tile)
 
 
+def gated_steps(sizes: tuple[int, int, int]) -> tuple[Step, ...]:
+    """A large tile, of whose columns each of two products has half."""
+    tile, stage, share = LARGE.steps(sizes)
+    assert isinstance(tile, Tile)
+    return replace(tile, cols=tile.cols // 2), stage, share
+
+
 def _operands(block: Block, kernel: Kernel) -> tuple[Operand, Operand]:
     stage, (_, rows, cols) = kernel.reductions[0], parts_of(kernel)
     left = read_operand(block, stage, "left", rows, "float32")
-    return left, read_operand(block, stage, "right", cols, "float32")
+    right = read_operand(block, stage, "right", cols, "float32")
+    return left, replace(right, beside=beside_of(kernel))
 
 
 def emit_register_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     """A block per tile of the output; each thread keeps a rectangle of sums in registers."""
     stage = kernel.reductions[0]
     whole, share = schedule.get(Tile), schedule.get(Unroll)
-    tile = RegisterTile(*whole.sides, share.rows, share.cols)
+    tile = RegisterTile(whole.rows, whole.cols * len(kernel.reductions), whole.depth, share.rows, share.cols)
     own = [*own_names(kernel.axes), *(v.name for v in stage.axes), *_NAMES, stage.local]
     block = Block.of(kernel, schedule, own)
-    operands = _operands(block, kernel)
-    _write_positions(block, tile, operands, *longest_first(block, kernel, whole))
+    operands, own_tile = _operands(block, kernel), tile.half if is_gated(kernel) else tile
+    _write_positions(block, tile, operands, own_tile.cols, *longest_first(block, kernel, whole))
     write_places(block, tile, operands)
     write_entry(block, kernel)
     if aligned := alignment(block, operands):
         block.declare("aligned", aligned, "bool")
     block.array("float", "sums", tile.thread_rows, tile.thread_cols, value=Braces())
-    depth = write_depth(block, kernel, (tile.rows, tile.cols))
+    depth = write_depth(block, kernel, (own_tile.rows, own_tile.cols))
     block.blank()
     row, col = (f" + {_part('i', *one)}" for one in ((tile.thread_rows, tile.rows), (tile.thread_cols, tile.cols)))
     write_slices(
@@ -152,19 +167,24 @@ def emit_register_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
         lambda operand: _put_away(block, tile, operand),
     )
     block.blank()
-    stores = _write_results(block, kernel, tile)
-    setup = write_grid(block, kernel, tile, operands, whole.rows_first)
+    stores = _write_results(block, kernel, own_tile)
+    setup = write_grid(block, kernel, own_tile, operands, whole.rows_first)
     functions = [*load_functions(operands), *stores]
     return finish(kernel, schedule, block, setup, threads=(tile.threads,), helpers=functions, bounds=tile.threads)
 
 
 def _write_positions(
-    block: Block, tile: RegisterTile, operands: Sequence[Operand], row_block: Expression, col_block: Expression
+    block: Block,
+    tile: RegisterTile,
+    operands: Sequence[Operand],
+    cols: int,
+    row_block: Expression,
+    col_block: Expression,
 ) -> None:
     for operand in operands:
         block.shared("float", f"{operand.side}_tile", 2, tile.depth, operand.extent(tile) + _PADDING, aligned=True)
     block.declare("first_row", row_block * tile.rows)
-    block.declare("first_col", col_block * tile.cols)
+    block.declare("first_col", col_block * cols)
     (down, beside), warp = tile.lanes, THREAD_X / 32
     across = tile.cols // tile.thread_cols // beside
     block.add(Comment(f"A warp computes {down} x {beside} rectangles, so that its reads from shared memory are few."))
@@ -192,7 +212,7 @@ def _part(counter: str, share: int, extent: int) -> Expression:
 
 def _write_results(block: Block, kernel: Kernel, tile: RegisterTile) -> list[str]:
     """What is made of the sums; the functions that store it."""
-    stage, (_, rows, cols) = kernel.reductions[0], parts_of(kernel)
+    _, rows, cols = parts_of(kernel)
     vectors = StoredVectors.of(block, kernel, cols, "float32")
     if vectors.operands and len(cols) == 1:
         _write_vectors(block, kernel, tile, vectors)
@@ -206,21 +226,27 @@ def _write_results(block: Block, kernel: Kernel, tile: RegisterTile) -> list[str
         head = len(block.body)
         with _result_loop(block, inner):
             place = len(block.body)
-            block.printer.rename = {stage.local: Name("sums")["i"]["j"]}
+            block.printer.rename = _sums(kernel, tile, Name("j"))
             write_results(block, kernel)
             decode_used(block, place, (inner[1], inner[2]))
         decode_used(block, head, (outer[1], outer[2]))
     return []
 
 
+def _sums(kernel: Kernel, tile: RegisterTile, column: Expression) -> dict[str, Expression]:
+    """A thread's sums at row i and a column, by the name of each product; those of a second one follow."""
+    found = enumerate(stage.local for stage in kernel.reductions)
+    return {local: Name("sums")["i"][column + place * tile.thread_cols if place else column] for place, local in found}
+
+
 def _write_vectors(block: Block, kernel: Kernel, tile: RegisterTile, vectors: StoredVectors) -> None:
     """A thread's rows, and groups of neighbouring columns of each."""
-    local, (_, rows, cols), is_one = kernel.reductions[0].local, parts_of(kernel), tile.thread_cols == vectors.width
+    (_, rows, cols), is_one = parts_of(kernel), tile.thread_cols == vectors.width
     row, group, first = flat_name("left", rows), Name("j"), Name("first_col") + "thread_col"
     vectors.declare(block)
     with _result_loop(block, ("i", row, rows, "row", tile.thread_rows, tile.rows)):
         head = len(block.body)
-        block.printer.rename = {local: Name("sums")["i"]["part" if is_one else group + "part"]}
+        block.printer.rename = _sums(kernel, tile, Name("part") if is_one else group + "part")
         with nullcontext() if is_one else block.loop("j", 0, tile.thread_cols, vectors.width, unroll=UNROLL):
             block.declare("first", first if is_one else first + group * (tile.cols // tile.thread_cols))
             _leave_outside(block, "first", cols, tile.cols)

@@ -387,8 +387,10 @@ class _Work:
             )
             for operand, side in zip(stage.operands, (tile.rows, tile.cols), strict=True)
         ]
+        products = len(kernel.reductions)  # which have the left operand in common
+        moved[1] *= products
         fetched = int(blocks * sum(moved)) + self.bytes_of(kernel.outputs)
-        flops = 2 * blocks * tile.rows * tile.cols * depth
+        flops = 2 * blocks * tile.rows * tile.cols * depth * products
         own, cores = schedule.find(Unroll, "sums"), schedule.find(TensorCore)
         split = tile.rows * tile.cols // self.threads
         rows, cols = (own.rows, own.cols) if own else (max(1, split), 1)
@@ -407,12 +409,12 @@ class _Work:
         limits = {
             "memory": self.least / device.bytes_per_second,
             "L2": fetched / device.cache_bytes_per_second,
-            "L1": blocks * depth * (tile.rows + tile.cols) / WARP / (device.multiprocessors * device.clock),
+            "L1": blocks * depth * (tile.rows + tile.cols * products) / WARP / (device.multiprocessors * device.clock),
             "arithmetic": flops / device.rate(unit) / busy * uneven,
             "shared memory": words / (WARP * device.multiprocessors * device.clock) / busy * uneven,
             "latency": math.ceil(blocks / slots) * rounds * 2 * _BARRIER / device.clock + device.latency,
         }
-        made, least = 2 * self.points * depth, self.least
+        made, least = 2 * self.points * depth * products, self.least
         return Cost(emitted, device, blocks, self.shared, held, rounds, (1, None), least, fetched, limits, made, unit)
 
     def _of_lines(self, blocks: int, depth: int, team: int) -> Cost:

@@ -523,6 +523,11 @@ def _from_lines(least: int, steps: Callable[[Case, int, int], Sequence[Step] | N
 
 
 _PRODUCTS = (
+    Row(
+        "two products of one operand, which a tile reads once for both",
+        lambda case: tiled.is_gated(case.kernel),
+        lambda case: register_tiled.gated_steps(case.sides),
+    ),
     Row("few rows or columns: the large operand is read once", lambda case: True, _of_product(_few_lines)),
     _from_lines(4, _on_tensor_cores),
     _from_lines(4, _in_registers),

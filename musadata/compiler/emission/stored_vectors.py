@@ -56,7 +56,8 @@ class StoredVectors:
     def declare(self, block: Block) -> None:
         """Declare whether they are vectors, where that depends on the call."""
         for test in self.tests[:1]:
-            block.variable("bool", "whole", test, note=f"{self.width} elements can be stored at once")
+            kind = "bool" if self.tests[1:] else "const bool"
+            block.variable(kind, "whole", test, note=f"{self.width} elements can be stored at once")
         for test in self.tests[1:]:
             block.assign("whole", every(Name("whole"), test))
 

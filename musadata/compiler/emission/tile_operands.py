@@ -100,6 +100,7 @@ class Operand:
         axis: the name of the flat position over `axes`, which has `count` points.
         along_depth: neighbouring threads walk along the inner axes.
         base: the offset of its first element along the direction in which it is contiguous, if it moves in vectors.
+        beside: the tensor whose lines fill the second half of the tile, in the same places as those of its own.
     """
 
     side: str
@@ -109,6 +110,7 @@ class Operand:
     inner: tuple[Variable, ...]
     axis: str
     count: Expression
+    beside: str = ""
 
     @cached_property
     def along_depth(self) -> bool:
@@ -143,6 +145,11 @@ class Operand:
     def is_allocated(self) -> bool:
         """Whether it is in memory that the host function allocates, which is aligned."""
         return isinstance(self.value, Load) and self.value.buffer.role == "temporary" and not self.value.buffer.alias
+
+    @property
+    def pointer(self) -> str:
+        """The tensor that a thread's line is of."""
+        return f"{self.side}_source" if self.beside else self.buffer
 
     @property
     def line(self) -> str:
@@ -252,9 +259,9 @@ def alignments(block: Block, operands: Sequence[Operand], *, host: bool = False)
     for operand in moved:
         if operand.is_allocated:
             continue
-        pointer = Name(operand.buffer)
-        start = apply("reinterpret_cast<size_t>", Method(pointer, "data_ptr") if host else pointer)
-        tests[(start % 16).equals(0)] = None
+        for pointer in map(Name, filter(None, (operand.buffer, operand.beside))):
+            start = apply("reinterpret_cast<size_t>", Method(pointer, "data_ptr") if host else pointer)
+            tests[(start % 16).equals(0)] = None
     return list(tests)
 
 
@@ -288,7 +295,7 @@ def write_slices(
         block.array(kind, f"{operand.side}_next", operand.steps(tile))
     start, following = Name("start"), Name("next") < depth
     with (
-        _fixed_lines(block, operands),
+        _fixed_lines(block, tile, operands),
         block.go("start", -tile.depth, start < depth, tile.depth, beside={"current": code(1)}),
     ):
         block.declare("next", start + tile.depth)
@@ -315,7 +322,7 @@ def write_fetch(
     """The function that copies a slice of both operands into shared memory, asynchronously where they move in vectors,
     and its first calls: all slices but one that shared memory holds are on their way. `target` is the place of a
     thread's element i in a slice."""
-    with _fixed_lines(block, operands), block.scope(_fetching):
+    with _fixed_lines(block, tile, operands), block.scope(_fetching):
         for operand in operands:
             _fetch(block, tile, operand, depth, target(operand, Name("filled")), copied=True)
         block.run("__pipeline_commit")
@@ -330,15 +337,30 @@ def _fetching(body: Body) -> Statement:
 
 
 @contextmanager
-def _fixed_lines(block: Block, operands: Sequence[Operand]) -> Iterator[None]:
+def _fixed_lines(block: Block, tile: BlockTile, operands: Sequence[Operand]) -> Iterator[None]:
     """Before the loop inside: the rows or columns that stay a thread's own in all slices."""
     fixed = [operand for operand in operands if not operand.along_depth]
     for operand in fixed:
-        block.declare(operand.axis, Name(operand.first) + operand.line)
+        _declare_line(block, tile, operand, Name(operand.line))
         block.name_flat(operand.axes, operand.axis)
     head = len(block.body)
     yield
     decode_used(block, head, *((operand.axis, operand.axes) for operand in fixed))
+
+
+def _declare_line(block: Block, tile: BlockTile, operand: Operand, line: Expression) -> None:
+    """The row or column that a thread brings, and the tensor that it is of."""
+    if not operand.beside:
+        block.declare(operand.axis, total([("+", Name(operand.first)), ("+", line)]))
+        return
+    half = operand.extent(tile) // 2
+    if not isinstance(line, Name):
+        own = block.fresh("line")
+        block.declare(own, line)
+        line = Name(own)
+    block.declare(operand.axis, Name(operand.first) + line % half)
+    chosen = Choice(line < half, Name(operand.buffer), Name(operand.beside))
+    block.variable(f"const {C_TYPES[operand.dtype]}*", operand.pointer, chosen)
 
 
 def _fetch(
@@ -350,7 +372,7 @@ def _fetch(
     changing = [(position, operand.inner)]
     with block.unrolled("i", operand.steps(tile)):
         if operand.along_depth:
-            block.declare(operand.axis, total([("+", Name(operand.first)), ("+", line)]))
+            _declare_line(block, tile, operand, line)
             changing.insert(0, (operand.axis, operand.axes))
         block.declare(position, total([("+", Name("next")), ("+", k)]))
         for name, axes in changing:
@@ -395,7 +417,7 @@ def _vector(block: Block, operand: Operand, position: str, depth: Expression) ->
 def pointer_at(block: Block, operand: Operand, at: Expression) -> Expression:
     """Where a vector of an operand begins: so far along the direction in which it is contiguous."""
     assert operand.base is not None
-    return total([("+", Name(operand.buffer)), *block.printer.terms(operand.base), ("+", at)])
+    return total([("+", Name(operand.pointer)), *block.printer.terms(operand.base), ("+", at)])
 
 
 def is_multiple(count: Expression, size: int) -> bool:

@@ -46,10 +46,23 @@ Place = tuple[Expression, Expression]  # in a tile
 
 
 def can_tile(kernel: Kernel) -> bool:
-    """One contraction, everything else pointwise on its result, and axes that fall into rows and columns."""
-    if len(kernel.reductions) != 1 or kernel.reductions[0].contraction is None or not kernel.reductions[0].axes:
+    """One contraction, or two that are gates, everything else pointwise on its result, and axes that fall into rows and
+    columns."""
+    stage, *others = kernel.reductions or (None,)
+    if stage is None or stage.contraction is None or not stage.axes or len(others) > is_gated(kernel):
         return False
     return all(not store.axes for store in kernel.stores) and partition(dealt(kernel)) is not None
+
+
+def is_gated(kernel: Kernel) -> bool:
+    """Whether its results are made of two products of one operand (`lowering/gates.py`)."""
+    return len(kernel.reductions) == 2 and all(stage.contraction for stage in kernel.reductions)
+
+
+def beside_of(kernel: Kernel) -> str:
+    """The tensor of a gate's second product, whose elements lie as those of the first; "" without one."""
+    loads = kernel.reductions[1].operands[1].loads if is_gated(kernel) else ()
+    return loads[0].buffer.name if loads else ""
 
 
 def partition(kernel: Kernel) -> tuple[tuple[Variable, ...], tuple[Variable, ...], tuple[Variable, ...]] | None:

@@ -167,15 +167,25 @@ class _Group:
 
 
 def group_loops(
-    loops: Sequence[Loop], returned: set[Buffer], *, columns_apart: bool = False, fused: bool = True
+    loops: Sequence[Loop],
+    returned: set[Buffer],
+    *,
+    columns_apart: bool = False,
+    fused: bool = True,
+    gates: Mapping[Buffer, Buffer] | None = None,
 ) -> list[Kernel]:
     """Kernels for all loops, in an order in which every buffer is filled before it is read.
 
     `returned` are buffers that must end up in memory. With `columns_apart`, what reads statistics
     of columns at every element of them has a kernel of its own: then layers that differ there share the statistics.
+    `gates` are products that share a kernel with others.
     """
     groups: list[_Group] = []
     for loop in loops:
+        gated = (gates or {}).get(loop.buffer)
+        if gated is not None:
+            next(group for group in groups if group.fills(gated)).members.append(_Member(loop, axes_of(loop)[0], ()))
+            continue
         is_alone = loop.spread or loop.attends or not fused
         if is_alone or not (_join(loop, groups, columns_apart) or (not columns_apart and _join_sibling(loop, groups))):
             groups.append(_alone(loop))
