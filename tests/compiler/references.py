@@ -451,6 +451,13 @@ FIXTURES = {
             for r, d, c in ((3, 7, 5), (133, 20, 70), (17, 32, 64))
         ),
     ),
+    "mean of a layer": Fixture(
+        "return F.relu(self.l(x)).mean(-1)", two(tensor(2, 5, 24), tensor(3, 70, 24)), "self.l = nn.Linear(24, 200)"
+    ),
+    "squares of a product": Fixture(
+        "return (x @ y).square().sum(1, keepdim=True).sqrt()",
+        tuple((tensor(r, d), tensor(d, c, name="y")) for r, d, c in ((3, 7, 5), (133, 20, 300), (17, 32, 128))),
+    ),
     "attention": Fixture("return F.scaled_dot_product_attention(q, k, v)", ATTENTION),
     "causal attention": Fixture("return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.3)", ATTENTION),
     "attention of half type": Fixture(

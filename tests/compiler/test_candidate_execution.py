@@ -171,12 +171,16 @@ def test_attention_to_parts_of_the_keys_is_accepted(name, graph_of, verifier, mo
     assert verdict.accepted, verdict.feedback
 
 
-@pytest.mark.parametrize("name", ["gated layers", "gated product"])
-def test_gates_that_share_a_tile_are_accepted(name, graph_of, verifier, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "kernels"),
+    [("gated layers", 1), ("gated product", 1), ("mean of a layer", 2), ("squares of a product", 2)],
+)
+def test_what_large_products_are_read_for_is_done_in_their_tiles(name, kernels, graph_of, verifier, monkeypatch):
     for limit in ("FEWEST_ROWS", "FEWEST_COLS", "FEWEST_TILES"):
         monkeypatch.setattr(gates, limit, 1)
     candidate = build_candidate(graph_of(name), PLANS[0])
-    assert candidate.schedule == "1 kernel: register tiles"
+    assert len(candidate.kernels) == kernels and "register tiles" in candidate.schedule
+    assert all(tile in candidate.source for tile in (("row_parts",) if kernels == 2 else ("right_source",)))
     verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
     assert verdict.accepted, verdict.feedback
 

@@ -1,10 +1,10 @@
 """Attention in one kernel: a block keeps some queries and goes along the keys in tiles, with an online softmax."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from musadata.compiler.emission.block import Block, Flat, decode, decode_used
+from musadata.compiler.emission.block import Block, Flat, decode
 from musadata.compiler.emission.cpp import C_TYPES, number
 from musadata.compiler.emission.launch import EmittedKernel, constant, count_of, finish, sides
 from musadata.compiler.emission.pointwise import stored, write_store
@@ -13,14 +13,12 @@ from musadata.compiler.ir.code import (
     BLOCK_X,
     BLOCK_Y,
     THREAD_X,
-    Blank,
     Body,
     Choice,
     Expression,
     Group,
     Inserted,
     Name,
-    Statement,
     apply,
     code,
     covering,
@@ -186,7 +184,7 @@ class Attention:
             "key": self.assigned(value.key),
             "score": self.assigned(value.score, row, rename={"score": score}),
             "element": self.assigned(value.element, col),
-            "store": self.statements(4, {self.stage.local: Name("result")}, self.write_stores, row, col),
+            "store": self.block.inserted(4, {self.stage.local: Name("result")}, self.write_stores, row, col),
             "log_sum": self.log_sum(),
         }
 
@@ -201,24 +199,7 @@ class Attention:
     ) -> Inserted:
         """The statement that gives `value` what a scalar is, with what it needs."""
         block = self.block
-        return self.statements(depth, rename or {}, lambda: block.assign("value", block.value(value)), *flat)
-
-    def statements(
-        self, depth: int, rename: Mapping[str, Expression], write: Callable[[], None], *flat: Flat
-    ) -> Inserted:
-        """What a function adds, at a depth; the axes that it uses are computed from flat positions first."""
-        block, found = self.block, list[Statement]()
-        block.printer.rename = rename
-
-        def keep(body: Body) -> Statement:
-            found.extend(body)
-            return Blank()
-
-        with block.scope(keep):
-            write()
-        block.body = found
-        decode_used(block, 0, *flat)
-        return Inserted(tuple(block.body), depth)
+        return self.block.inserted(depth, rename or {}, lambda: block.assign("value", block.value(value)), *flat)
 
     def write_positions(self) -> None:
         block, first = self.block, BLOCK_X * self.tile.rows
@@ -259,7 +240,7 @@ class Attention:
                 if _is_log_sum(store):
                     write_store(block, store)
 
-        return self.statements(3, rename, write, (self.row, self.rows))
+        return self.block.inserted(3, rename, write, (self.row, self.rows))
 
     def write_stores(self) -> None:
         block, buffer = self.block, self.stage.buffer

@@ -148,6 +148,26 @@ class Block:
         )
         self.add(Template(tuple(known.get(part, part) for part in _MARKED.split(text) if part)))
 
+    def inserted(
+        self, depth: int, rename: Mapping[str, Expression], write: Callable[[], None], *flat: "Flat"
+    ) -> Inserted:
+        """What a function adds, at a depth of a template; the axes that it uses are computed from flat positions
+        first."""
+        found: list[Statement] = []
+        self.printer.rename = rename
+
+        def keep(body: Body) -> Statement:
+            found.extend(body)
+            return Blank()
+
+        outer = [*self.body]
+        with self.scope(keep):
+            write()
+        self.body = found
+        decode_used(self, 0, *flat)
+        found, self.body = self.body, outer
+        return Inserted(tuple(found), depth)
+
     @contextmanager
     def scope(self, make: Callable[[Body], Statement]) -> Iterator[None]:
         """The statements that are added inside become the body of one; variables that are made inside are forgotten

@@ -36,6 +36,7 @@ from musadata.compiler.lowering.gates import gated_products
 from musadata.compiler.lowering.inlining import inline_pointwise, read_loops, without_repeats
 from musadata.compiler.lowering.layout import flat_position, flatten
 from musadata.compiler.lowering.loop_points import variables_of
+from musadata.compiler.lowering.row_sums import sum_in_tiles
 from musadata.compiler.lowering.splitting import split_attention, split_long_reductions
 from musadata.operators import column
 from musadata.tracing.roofline import H100
@@ -196,8 +197,10 @@ def _kernels(
 
     def grouped(loops: Sequence[Loop]) -> list[Kernel]:
         split = split_long_reductions(loops, sizes, alike=apart)
-        gates = {} if apart else gated_products(split, kept, sizes)
-        return group_loops(split, kept, columns_apart=apart, gates=gates)
+        if apart:
+            return group_loops(split, kept, columns_apart=True)
+        summed, ends = sum_in_tiles(split, kept, sizes)
+        return group_loops(summed, kept, together={**ends, **gated_products(summed, kept, sizes)})
 
     ended = end_rows(loops)
     if len(ended) > len(loops) and len(grouped(ended)) <= len(grouped(loops)):

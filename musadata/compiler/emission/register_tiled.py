@@ -37,12 +37,12 @@ from musadata.compiler.emission.tiled import (
     write_entry,
     write_results,
 )
-from musadata.compiler.ir.code import THREAD_X, Binary, Braces, Comment, Expression, Name, Unary, apply, code
-from musadata.compiler.ir.index_formulas import Variable
+from musadata.compiler.ir.code import THREAD_X, Binary, Braces, Comment, Expression, Name, Unary, apply, code, every
+from musadata.compiler.ir.index_formulas import Variable, as_index, divide, of
 from musadata.compiler.ir.schedule import Schedule, Stage, Step, Tile, Unroll
 from musadata.compiler.lowering.fusion import Kernel
 
-_NAMES = ("thread_row", "thread_col", "first", "part")
+_NAMES = ("thread_row", "thread_col", "first", "part", "line", "row_parts", "row_sum", "step")
 _PADDING = 4  # floats at the end of a tile's row, so that threads which write a column reach different banks
 
 
@@ -213,6 +213,9 @@ def _part(counter: str, share: int, extent: int) -> Expression:
 def _write_results(block: Block, kernel: Kernel, tile: RegisterTile) -> list[str]:
     """What is made of the sums; the functions that store it."""
     _, rows, cols = parts_of(kernel)
+    if any(store.summed for store in kernel.stores):
+        _write_row_sums(block, kernel, tile)
+        return []
     vectors = StoredVectors.of(block, kernel, cols, "float32")
     if vectors.operands and len(cols) == 1:
         _write_vectors(block, kernel, tile, vectors)
@@ -231,6 +234,36 @@ def _write_results(block: Block, kernel: Kernel, tile: RegisterTile) -> list[str
             decode_used(block, place, (inner[1], inner[2]))
         decode_used(block, head, (outer[1], outer[2]))
     return []
+
+
+def _write_row_sums(block: Block, kernel: Kernel, tile: RegisterTile) -> None:
+    """The sums of the tile's rows, of which each thread has a part."""
+    (store,), (_, rows, (col,)), (_, beside) = kernel.stores, parts_of(kernel), tile.lanes
+    row, count, col_count = flat_name("left", rows), count_of(block, rows), count_of(block, (col,))
+    ends = (row, count, tile.rows), (col.name, col_count, tile.cols)
+    tests = [Name(name) < end for name, end, extent in ends if not is_multiple(end, extent)]
+    guarded = count if tests and tests[0] == (Name(row) < count) else ""
+    rename, depth = _sums(kernel, tile, Name("j")), 4 if tests else 3
+    element = block.inserted(
+        depth, rename, lambda: block.assign("row_sum", block.value(store.value), "+="), (row, rows)
+    )
+    block.printer.positions[divide(of(col), as_index(tile.cols))[0]] = Name("first_col") / tile.cols
+    place = Name(store.buffer.name), lambda: block.printer.offset(store.buffer, store.index)
+    written = block.inserted(2, {}, lambda: block.assign(place[0][place[1]()], "row_sum"), (row, rows))
+    block.paste(
+        "row_sums",
+        tile=tile,
+        beside=beside,
+        across=tile.cols // tile.thread_cols // beside,
+        row=Name(row),
+        col=Name(col.name),
+        row_part=f" + {_part('i', tile.thread_rows, tile.rows)}",
+        col_part=f" + {_part('j', tile.thread_cols, tile.cols)}",
+        inside=every(*tests) if tests else "",
+        row_count=guarded,
+        element=element,
+        store=written,
+    )
 
 
 def _sums(kernel: Kernel, tile: RegisterTile, column: Expression) -> dict[str, Expression]:

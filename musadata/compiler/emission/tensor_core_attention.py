@@ -174,7 +174,7 @@ class _OnTensorCores(Attention):
             "key": self._fetched(2, "right", value.key, key, Name("key_tile")[key_at]),
             "element": self._fetched(2, "right", value.element, key, values, col),
             "score": self.assigned(value.score, row, rename={"score": score}, depth=6),
-            "store": self.statements(5, {self.stage.local: Name("result")}, self.write_stores, row, col),
+            "store": self.block.inserted(5, {self.stage.local: Name("result")}, self.write_stores, row, col),
             "log_sum": self.log_sum(),
         }
 
@@ -194,7 +194,9 @@ class _OnTensorCores(Attention):
         is_moved = operand.base is not None and operand.along_depth == (col is None)
         if is_moved:
             self.moved.append(operand)
-        return self.statements(depth, {}, lambda: self._write_fetch(operand, line, target, col, 8 if is_moved else 1))
+        return self.block.inserted(
+            depth, {}, lambda: self._write_fetch(operand, line, target, col, 8 if is_moved else 1)
+        )
 
     def _counted(self, name: str) -> tuple[str, Expression]:
         """A position and how many there are."""

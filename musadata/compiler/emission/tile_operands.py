@@ -387,6 +387,7 @@ def _fetch(
                 block.assign(target, apply(VECTORS[operand.dtype]["load"], *vector))
             decode_used(block, head, *changing)
             return
+        assert not operand.beside, "lines of two tensors move in vectors"
         block.assign(target, stored(number(0, "float32"), operand.dtype))
         with block.when(every(Name(operand.axis) < operand.count, Name(position) < depth)):
             head = len(block.body)

@@ -32,9 +32,10 @@ from musadata.compiler.ir.index_formulas import (
     of,
     product,
 )
-from musadata.compiler.ir.scalar import Choose, Compare, Load, Local, Scalar, within
+from musadata.compiler.ir.scalar import Choose, Compare, Load, Local, Scalar, same, within
 from musadata.compiler.ir.schedule import Schedule, Stage, Step, Tile
 from musadata.compiler.lowering.fusion import Kernel, Reduce, Store
+from musadata.compiler.lowering.gates import is_beside
 from musadata.compiler.lowering.layout import flatten
 from musadata.compiler.lowering.rewriting import substitute
 from musadata.compiler.lowering.shared_axes import dealt
@@ -56,7 +57,11 @@ def can_tile(kernel: Kernel) -> bool:
 
 def is_gated(kernel: Kernel) -> bool:
     """Whether its results are made of two products of one operand (`lowering/gates.py`)."""
-    return len(kernel.reductions) == 2 and all(stage.contraction for stage in kernel.reductions)
+    stages = kernel.reductions
+    if len(stages) != 2 or not all(stage.contraction for stage in stages) or stages[0].loops != stages[1].loops:
+        return False
+    (left, right), (other, beside) = (stage.operands for stage in stages)
+    return same(left, other) and is_beside(right, beside)
 
 
 def beside_of(kernel: Kernel) -> str:
