@@ -8,6 +8,7 @@ from musadata.compiler.emission.block import Block, Flat, decode
 from musadata.compiler.emission.cpp import C_TYPES, number
 from musadata.compiler.emission.launch import EmittedKernel, constant, count_of, finish, sides
 from musadata.compiler.emission.pointwise import stored, write_store
+from musadata.compiler.emission.tile_operands import Operand, alignment, load_functions, pointer_at
 from musadata.compiler.emission.tiled import partition, parts_of
 from musadata.compiler.ir.code import (
     BLOCK_X,
@@ -15,6 +16,7 @@ from musadata.compiler.ir.code import (
     THREAD_X,
     Body,
     Choice,
+    Declare,
     Expression,
     Group,
     Inserted,
@@ -24,7 +26,7 @@ from musadata.compiler.ir.code import (
     covering,
     product,
 )
-from musadata.compiler.ir.index_formulas import of
+from musadata.compiler.ir.index_formulas import Variable, of
 from musadata.compiler.ir.scalar import Attended, Choose, Compare, Literal, Local, Scalar, plain
 from musadata.compiler.ir.schedule import Carry, Schedule, Split, Stage, Step
 from musadata.compiler.lowering.fusion import LOG_SUM, Kernel, Store
@@ -95,7 +97,8 @@ def emit_attention(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     block = attention.block
     attention.write("attention")
     setup = attention.setup(SIDE * SIDE)
-    return finish(kernel, schedule, block, setup, threads=(SIDE * SIDE,), bounds=SIDE * SIDE)
+    helpers, threads = load_functions(list(attention.moved.values())), SIDE * SIDE
+    return finish(kernel, schedule, block, setup, threads=(threads,), helpers=helpers, bounds=threads)
 
 
 class Attention:
@@ -116,6 +119,7 @@ class Attention:
         self.row_count, self.col_count = count_of(block, self.rows), count_of(block, self.cols)
         self.row_tiles = covering(self.row_count, tile.rows)
         self.counters = {name: block.fresh(name) for name in "rcik"}
+        self.moved: dict[str, Operand] = {}  # those that move in vectors
 
     def write(self, template: str) -> None:
         """The body of the kernel."""
@@ -167,6 +171,7 @@ class Attention:
             "col_count": self.col_count,
             "key_count": limit,
             "depth_count": self.block.index(self.depth.extent),
+            "moved": tuple(self.moved),
             "in_parts": bool(self.key.extent.variables),
             "key_end": Name("key_end") if self.is_causal else limit,
             "total": Group(Choice(total.equals(zero), one, total)) if self.value.safe else total,
@@ -178,15 +183,42 @@ class Attention:
         score = Name("own_scores")[self.counters["r"]][self.counters["c"]]
         self.write_positions()
         self.hoist_score()
+        head, key, depth = (*self.block.body, *self.own_places()), (self.key.name, (self.key,)), (self.depth,)
+        brought = {
+            "query": self.brought("query", value.query, row, depth, row),
+            "key": self.brought("key", value.key, key, depth, key),
+            "element": self.brought("element", value.element, col, (self.key,), key),
+        }
+        if aligned := alignment(self.block, list(self.moved.values())):
+            head = (*head, Declare("bool", ((Name("aligned"), aligned),)))
         return {
-            "positions": Inserted((*self.block.body, *self.own_places()), 1),
-            "query": self.assigned(value.query, row),
-            "key": self.assigned(value.key),
+            "positions": Inserted(head, 1),
+            **brought,
             "score": self.assigned(value.score, row, rename={"score": score}),
-            "element": self.assigned(value.element, col),
             "store": self.block.inserted(4, {self.stage.local: Name("result")}, self.write_stores, row, col),
             "log_sum": self.log_sum(),
         }
+
+    def counted(self, name: str) -> tuple[str, Expression]:
+        """A position and how many there are."""
+        known = {self.row: self.row_count, self.col: self.col_count}
+        return name, known.get(name) or self.block.index((self.key if name == self.key.name else self.depth).extent)
+
+    def brought(self, name: str, value: Scalar, along: Flat, inner: tuple[Variable, ...], line: Flat) -> Inserted:
+        """The statement that loads an element at a line, or four neighbours, if they are such in memory: along the
+        depth, or of a value along the columns."""
+        operand = Operand(name, self.stage.dtype, value, along[1], inner, *self.counted(along[0]))
+        if self.stage.dtype != "float32" or operand.base is None or operand.along_depth == (name == "element"):
+            return self.assigned(value, along)
+        self.moved[name] = operand
+        step, count = self.counted(along[0] if name == "element" else self.depth.name)
+        rest = Choice(Name(line[0]) < self.counted(line[0])[1], count - Name(step), code(0))
+
+        def write() -> None:
+            loaded = apply("load_four", pointer_at(self.block, operand, Name(step)), rest, "aligned")
+            self.block.declare("four", loaded, "float4")
+
+        return self.block.inserted(4, {}, write, along)
 
     def hoist_score(self) -> None:
         """Compute ahead of the loops what the scores need and what is the same for all, under a causal mask as well."""

@@ -13,7 +13,7 @@ from musadata.compiler.lowering.fusion import Kernel
 from musadata.tracing.roofline import itemsize
 
 _OF_SCORE = 20  # instructions: bounds, mask, maximum, exponential and sum
-_OF_ELEMENT, _OF_COPY = 12, 2  # of what a thread stages alone, and of its share of a copy of eight
+_OF_ELEMENT, _OF_FOUR, _OF_COPY = 12, 4, 2  # for each element: staged alone, four at once, copied in vectors
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class AttentionWork:
     kernel: Kernel
     schedule: Schedule
     sizes: Mapping[str, int]
+    in_vectors: bool
 
     @cached_property
     def tile(self) -> AttentionTile:
@@ -99,7 +100,8 @@ class AttentionWork:
         """Those beside the products."""
         tiles, depth = self.others * sum(self.turns), self.slices * SIDE
         pairs = tiles * self.tile.keys * (depth + self.tile.cols)
-        staged = pairs * _OF_COPY if self.on_cores else (pairs + tiles * self.tile.rows * depth) * _OF_ELEMENT
+        own = _OF_FOUR if self.in_vectors else _OF_ELEMENT
+        staged = pairs * _OF_COPY if self.on_cores else (pairs + tiles * self.tile.rows * depth) * own
         return self.scores * _OF_SCORE + staged
 
     @property

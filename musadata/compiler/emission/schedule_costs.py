@@ -434,7 +434,7 @@ class _Work:
 
     def of_attention(self) -> Cost:
         emitted, device = self.emitted, self.device
-        work = AttentionWork(emitted.kernel, emitted.schedule, self.sizes)
+        work = AttentionWork(emitted.kernel, emitted.schedule, self.sizes, bool(emitted.helpers))
         unit = Unit.TENSOR if work.on_cores else Unit.FP64 if self.is_double else Unit.FP32
         fetched = work.fetched + self.bytes_of(emitted.kernel.outputs)
         shared, share = self.shared + work.arrays, min(1.0, self.least / fetched)

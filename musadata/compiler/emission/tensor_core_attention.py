@@ -82,7 +82,7 @@ def emit_tensor_core_attention(kernel: Kernel, schedule: Schedule) -> EmittedKer
         attention.setup(tile.rows),
         threads=(tile.rows,),
         helpers=[
-            *load_functions(attention.moved, copied=True),
+            *load_functions(list(attention.moved.values()), copied=True),
             *vector_functions(attention.dtype, *_FUNCTIONS),
         ],
         bounds=tile.rows,
@@ -99,7 +99,6 @@ class _OnTensorCores(Attention):
         self.dtype, self.threads, self.usual = half_type(kernel), self.tile.rows, schedule.get(TensorCore).cols
         self.place = self.block.fresh("line")
         self.counters |= {name: self.block.fresh(name) for name in ("m", "part", "current")}
-        self.moved: list[Operand] = []  # those that move in vectors
 
     def padded(self) -> Expression:
         """How many elements the tiles have of a query or key."""
@@ -109,7 +108,7 @@ class _OnTensorCores(Attention):
 
     def aligned(self) -> Expression | None:
         """The condition for the kernel whose rows move in vectors, and are as long as usual."""
-        tests = alignments(self.block, self.moved, host=True)
+        tests = alignments(self.block, list(self.moved.values()), host=True)
         if not tests:
             return None
         return every(*tests) if self.depth.extent.constant else every(*tests, self.padded().equals(self.usual))
@@ -189,23 +188,18 @@ class _OnTensorCores(Attention):
         """The loops that bring a tile; its lines go along the depth, or along the columns `col`."""
         along = line if col is None else col
         operand = Operand(
-            side, self.dtype, value, along[1], (self.depth,) if col is None else (self.key,), *self._counted(along[0])
+            side, self.dtype, value, along[1], (self.depth,) if col is None else (self.key,), *self.counted(along[0])
         )
         is_moved = operand.base is not None and operand.along_depth == (col is None)
         if is_moved:
-            self.moved.append(operand)
+            self.moved[side if col is None else "value"] = operand
         return self.block.inserted(
             depth, {}, lambda: self._write_fetch(operand, line, target, col, 8 if is_moved else 1)
         )
 
-    def _counted(self, name: str) -> tuple[str, Expression]:
-        """A position and how many there are."""
-        known = {self.row: self.row_count, self.col: self.col_count}
-        return name, known.get(name) or self.block.index((self.key if name == self.key.name else self.depth).extent)
-
     def _write_fetch(self, operand: Operand, line: Flat, target: Expression, col: Flat | None, group: int) -> None:
         block, place, counter = self.block, self.place, self.counters["c"] if col else self.depth.name
-        step, count = self._counted(col[0] if col else self.depth.name)
+        step, count = self.counted(col[0] if col else self.depth.name)
         lines = self.tile.rows if operand.side == "left" else self.tile.keys
         first = "first_row" if operand.side == "left" else "first_key"
         own, width = THREAD_X % 8, code(self.tile.cols if col else "padded_depth")
@@ -218,7 +212,7 @@ class _OnTensorCores(Attention):
                 if col:
                     block.declare(step, Name("first_col") + counter)
                 head = len(block.body)
-                inside = Name(line[0]) < self._counted(line[0])[1]
+                inside = Name(line[0]) < self.counted(line[0])[1]
                 if group > 1:
                     block.declare("left", Choice(inside, count - step, code(0)))
                     block.variable(f"{C_TYPES[self.dtype]}*", "to", Unary("&", element))

@@ -40,7 +40,7 @@ def test_the_schedule_that_is_weighed_is_never_expected_to_be_slower(name, graph
 @pytest.mark.parametrize(("rows", "keys"), [(1, 8192), (33, 70), (4096, 4096)])
 def test_attention_is_never_expected_to_beat_its_bound(name, rows, keys, graph_of):
     costs, known = costs_of(graph_of(name), PLANS[0], batch=3, height=rows, height2=keys)
-    batch, _, cols, _, depth = AttentionWork(costs[0].emitted.kernel, costs[0].emitted.schedule, known).counts
+    batch, _, cols, _, depth = AttentionWork(costs[0].emitted.kernel, costs[0].emitted.schedule, known, False).counts
     parts = len(costs) > 1 and keys // 256
     flops = 2 * (batch // (parts or 1)) * rows * keys * (depth + cols) // (2 if name.startswith("causal") else 1)
     unit = {"attention of half type": Unit.TENSOR, "attention of doubles": Unit.FP64}.get(name, Unit.FP32)
