@@ -439,6 +439,9 @@ FIXTURES = {
             (tensor(2, 9, 6, name="a"), tensor(2, 5, 6, name="b")),
         ),
     ),
+    "product of two results": Fixture(
+        "return torch.softmax(x, -1) @ torch.softmax(y, 0)", ((tensor(72, 136), tensor(136, 80, name="y")),)
+    ),
     "gated layers": Fixture(
         "return F.silu(self.a(x)) * self.b(x)",
         two(tensor(5, 24), tensor(150, 24)),

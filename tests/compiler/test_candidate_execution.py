@@ -52,6 +52,7 @@ QUICK = {
     "attention with rows that see nothing": 0,
     "attention spelled out": 1,
     "projected attention": 4,
+    "product of two results": 0,
     "running results": 0,
     "running logsumexp": 1,
     "folded patches": 4,

@@ -41,7 +41,7 @@ class StoredVectors:
         pairs = ((number, _operand(block, store, cols, dtype)) for number, store in enumerate(stores))
         found = {number: operand for number, operand in pairs if operand.base is not None}
         names = {number: block.fresh(f"{operand.buffer}_part") for number, operand in found.items()}
-        return cls(kernel, cols, dtype, found, names, alignments(block, list(found.values())))
+        return cls(kernel, cols, dtype, found, names, alignments(block, list(found.values()), allocated=True))
 
     @property
     def width(self) -> int:
@@ -85,7 +85,8 @@ class StoredVectors:
 
 
 def _operand(block: Block, store: Store, cols: tuple[Variable, ...], dtype: str) -> Operand:
-    """A result as an operand that goes along the columns; what is added has no vectors."""
+    """A result as an operand that goes along the columns; what is added has no vectors, and what is not allocated."""
     value = Load(store.buffer.dtype, store.buffer, store.index)
-    own = "" if isinstance(store.value, Added) else dtype
+    is_allocated = store.buffer.role == "temporary" and not store.buffer.alias
+    own = dtype if is_allocated and not isinstance(store.value, Added) else ""
     return Operand("right", own, value, cols, (), flat_name("right", cols), count_of(block, cols))

@@ -142,11 +142,6 @@ class Operand:
         return self.value.buffer.name
 
     @property
-    def is_allocated(self) -> bool:
-        """Whether it is in memory that the host function allocates, which is aligned."""
-        return isinstance(self.value, Load) and self.value.buffer.role == "temporary" and not self.value.buffer.alias
-
-    @property
     def pointer(self) -> str:
         """The tensor that a thread's line is of."""
         return f"{self.side}_source" if self.beside else self.buffer
@@ -246,9 +241,11 @@ def write_places(block: Block, tile: BlockTile, operands: Sequence[Operand]) -> 
         block.declare_all(**{inner: first * group if group > 1 else first, outer: THREAD_X / width})
 
 
-def alignments(block: Block, operands: Sequence[Operand], *, host: bool = False) -> list[Expression]:
+def alignments(
+    block: Block, operands: Sequence[Operand], *, host: bool = False, allocated: bool = False
+) -> list[Expression]:
     """The conditions under which all rows of these operands start at multiples of 16 bytes and are that long; none if
-    none moves in vectors."""
+    none moves in vectors. Memory that the host function has `allocated` starts there."""
     tests: dict[Expression, None] = {}
     moved = [operand for operand in operands if operand.base is not None]
     for operand in moved:
@@ -256,9 +253,7 @@ def alignments(block: Block, operands: Sequence[Operand], *, host: bool = False)
         for stride in [*(strides(operand.base, operand.group) or []), *_lengths(operand)]:
             length = block.index(stride)
             tests[((length if stride.atom else Group(length)) % operand.group).equals(0)] = None
-    for operand in moved:
-        if operand.is_allocated:
-            continue
+    for operand in moved if not allocated else ():
         for pointer in map(Name, filter(None, (operand.buffer, operand.beside))):
             start = apply("reinterpret_cast<size_t>", Method(pointer, "data_ptr") if host else pointer)
             tests[(start % 16).equals(0)] = None
