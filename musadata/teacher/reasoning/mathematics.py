@@ -3,9 +3,9 @@
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from musadata.compiler.emission.cpp import Printer
+from musadata.compiler.emission.cpp import Printer, device_function
 from musadata.compiler.ir.code import Expression, Listed, Name, code
 from musadata.compiler.ir.index_formulas import Variable
 from musadata.compiler.ir.scalar import (
@@ -87,16 +87,23 @@ class _Notation(Printer):
         return super().scalar(value)
 
     def text(self, value: Scalar) -> str:
-        return _SINGLE.sub(lambda match: f"{match[1]}(" if match[1] else "", str(self.scalar(value)))
+        return _in_any_type(str(self.scalar(value)))
+
+
+def _in_any_type(text: str) -> str:
+    """A formula without the marks of single precision."""
+    return _SINGLE.sub(lambda match: f"{match[1]}(" if match[1] else "", text)
 
 
 def _formulas(facts: KernelFacts) -> list[str]:
     """A line for each stage, and for each value on the way that is used again; where that makes long lines, for each
     value that the graph has a name for."""
     shared = _shared([stage.value for stage in facts.kernel.stages])
-    lines = list(_lines(facts, shared))
+    notation = _Notation(names={buffer: fact.name for buffer, fact in facts.known.items()})
+    lines = list(_lines(facts, shared, notation))
     if any(len(line) > _LONGEST for line in lines):
-        lines = list(_lines(facts, None))
+        lines = list(_lines(facts, None, replace(notation, named={})))
+    lines += [f"`{made}`" for name, dtype in notation.functions if (made := _definition(name, dtype))]
     told = [line for line in lines if len(line) <= _LONGEST][:_MOST_LINES]
     left = len(lines) - len(told)
     return [*told, *([f"{left} longer or further formula{'s' * (left > 1)} in the code"] if left else [])]
@@ -109,9 +116,17 @@ def _shared(values: Sequence[Scalar]) -> frozenset[Scalar]:
     return frozenset(node for node in nodes if isinstance(node, Named) and readers[node] > 1)
 
 
-def _lines(facts: KernelFacts, apart: Collection[Scalar] | None) -> Iterator[str]:
+def _definition(name: str, dtype: str) -> str:
+    """What a device function returns: `silu(x) = x / (1.0 + exp(-x))`; empty where that takes several statements."""
+    body = re.search(r" (\w+\(.*)\) \{\n *return (.*);\n\}", device_function(name, dtype))
+    if body is None:
+        return ""
+    head = re.sub(r"\b\w+ (?=\w+(?:,|$))", "", body[1])
+    return _in_any_type(f"{head}) = {body[2]}")
+
+
+def _lines(facts: KernelFacts, apart: Collection[Scalar] | None, notation: "_Notation") -> Iterator[str]:
     """The formulas of a kernel; the named values `apart` have lines of their own, all of them if it is None."""
-    notation = _Notation(names={buffer: fact.name for buffer, fact in facts.known.items()})
     taken = {stage.local for stage in facts.kernel.stages if isinstance(stage, (Reduce, Scan))}
     for stage in facts.kernel.stages:
         for node in reversed(list(stage.value.walk())):
@@ -147,8 +162,8 @@ def _stage(stage: Stage, facts: KernelFacts, notation: _Notation) -> Iterator[st
     elif isinstance(value, Among):
         where, value = f" where `{notation.text(value.condition)}`", value.value
     sign, over = _SIGNS.get(stage.kind, stage.kind), _ranges(stage.axes, facts)
-    over += ", up to the place itself," if isinstance(stage, Scan) else ""
-    yield f"{name} = {f'{sign} over {over} of ' if over else ''}`{notation.text(value)}`{where}"
+    how = f"running {sign} along" if isinstance(stage, Scan) else f"{sign} over"
+    yield f"{name} = {f'{how} {over} of ' if over else ''}`{notation.text(value)}`{where}"
 
 
 def _ranges(axes: Sequence[Variable], facts: KernelFacts) -> str:

@@ -28,7 +28,7 @@ def teacher():
 def formulas(name, teacher):
     text = teacher.answer(Request(RequestKind.REASON, example(name), traces_of(name), ())).text
     text = next(step.text for step in parse_steps(text) if step.step == "scalar mathematics")
-    return [line for line in text.splitlines() if line.startswith("- ")]
+    return [line for line in text.splitlines() if re.match(r"- `\w+[\[` ]", line)]  # without those of functions
 
 
 def evaluate(lines, point, tensors):
