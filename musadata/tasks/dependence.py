@@ -21,10 +21,10 @@ _HARDLY = 1e-2
 def check_inputs_matter(
     run: Run, specs: list[dict[str, Any]], draws: list[list[Any]], results: list[list[torch.Tensor]]
 ) -> None:
-    """Every tensor among the inputs changes some output visibly, and every output changes with the inputs.
+    """Every tensor among the inputs changes some output visibly.
 
     Raises:
-        Unfit: "ignores_input" or "constant_output".
+        Unfit: "ignores_input".
     """
     tensors = [index for index, spec in enumerate(specs) if spec["kind"] != "literal"]
     if not tensors:
@@ -36,10 +36,17 @@ def check_inputs_matter(
         variants = [[*draws[0][:index], value, *draws[0][index + 1 :]] for value in values]
         if not any(_visible(results[0], _run_or_none(run, variant)) for variant in variants):
             raise Unfit("ignores_input", specs[index]["name"])
-    for position, output in enumerate(results[0]):
-        share = _HARDLY if output.numel() > 1 else _VISIBLE
-        if not any(_visible([output], others[position : position + 1], share) for others in results[1:]):
-            raise Unfit("constant_output", f"output {position} is the same for all inputs, or nearly so")
+
+
+def check_varies(outputs: Sequence[torch.Tensor]) -> None:
+    """An output changes with the inputs.
+
+    Raises:
+        Unfit: "constant_output".
+    """
+    share = _HARDLY if outputs[0].numel() > 1 else _VISIBLE
+    if not any(_differs(outputs[0], other, share) for other in outputs[1:]):
+        raise Unfit("constant_output", "it is the same for all inputs, or nearly so")
 
 
 def check_rows_matter(run: Run, draws: list[list[Any]], outputs: list[torch.Tensor]) -> None:

@@ -51,7 +51,9 @@ def _probe(draft: Draft, config: TasksConfig, sandbox: Caller, seed: int) -> Tas
     is_mined = draft.source_kind is SourceKind.MINED
     kind = half_type(draft.reference, seed, config.half_share) if is_mined else ""
     for text in dict.fromkeys([recast(draft.reference, kind) if kind else draft.reference, draft.reference]):
-        outcome = sandbox.call(EXAMINE, text, _seed(seed, draft), config.max_elements, limits=limits)
+        outcome = sandbox.call(
+            EXAMINE, text, _seed(seed, draft), config.max_elements, draft.name if is_mined else "", limits=limits
+        )
         if outcome.ok and "reason" not in outcome.value:
             break
     if not outcome.ok:

@@ -23,6 +23,7 @@ from musadata.mining.arguments.growth import TooLarge, bounded_size
 from musadata.mining.arguments.module_snapshots import MINED, Snapshot
 from musadata.mining.arguments.operations import OperationCounter, Work, counted_work, refusing_rows
 from musadata.mining.reading.messages import NO_TENSOR, Said
+from musadata.mining.reading.results import tensors
 
 MAX_ELEMENTS = 1 << 20  # of one input; an attempt with a larger one is not executed
 HELPERS = {"torch": torch, "nn": nn, "F": torch.nn.functional, "SimpleNamespace": SimpleNamespace}
@@ -233,17 +234,6 @@ def _charge(error: Exception) -> int:
 @lru_cache(maxsize=1024)
 def _compiled(text: str) -> CodeType:
     return compile(text.strip(), "<attempt>", "eval")
-
-
-def tensors(value: Any) -> list[torch.Tensor]:
-    """Every tensor in nested tuples, lists and dicts."""
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, (list, tuple)):
-        return [item for part in value for item in tensors(part)]
-    if isinstance(value, dict):
-        return [item for part in value.values() for item in tensors(part)]
-    return []
 
 
 def _copied(value: Any) -> Any:

@@ -15,7 +15,7 @@ import torch
 from musadata.dispatch import DispatchMode
 from musadata.gc_freeze import gc_frozen
 from musadata.mining.arguments.absent_packages import absent_packages
-from musadata.mining.arguments.attempt_execution import HELPERS, tensors
+from musadata.mining.arguments.attempt_execution import HELPERS
 from musadata.mining.arguments.attempts import Attempt
 from musadata.mining.arguments.module_snapshots import MINED
 from musadata.mining.pruning.branches import prune
@@ -30,6 +30,7 @@ from musadata.mining.pruning.idle_methods import watch_entries, without_idle_met
 from musadata.mining.pruning.survey import Survey, defined_names
 from musadata.mining.pruning.unused import drop_unused
 from musadata.mining.reading.parsing import first_line
+from musadata.mining.reading.results import tensors
 
 MAX_TRIALS = 80  # of references without some registrations and the like, first all of them, then halves
 MAX_PASSES = 4  # over all edits: what a function returns in every case decides on what its caller does

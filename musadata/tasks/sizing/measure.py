@@ -53,19 +53,19 @@ _RANGES = frozenset({"integers", "offsets", "segments"})
 TryCost = Callable[[Specs], Cost | None]
 
 
-def examine(source: str, seed: int, max_elements: int) -> dict[str, Any]:
+def examine(source: str, seed: int, max_elements: int, name: str = "") -> dict[str, Any]:
     """What `examination.examine` finds; of a reference that passes every filter also what `find_measure` finds.
 
     One that makes tensors on another device than its inputs' is dropped as well.
     """
-    facts = examination.examine(source, seed, max_elements)
+    facts = examination.examine(source, seed, max_elements, name)
     if "reason" in facts:
         return facts
     found = find_measure(facts["reference"], facts["inputs"])
     reason, _, detail = found["note"].partition(": ")
     if reason == _OTHER_DEVICE:
         return {"reason": reason, "detail": detail}
-    return facts | found | {"results": hash_results(source)}
+    return facts | found | {"results": hash_results(facts["reference"])}
 
 
 def find_measure(source: str, inputs: list[dict[str, Any]]) -> dict[str, Any]:
