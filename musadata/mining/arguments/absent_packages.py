@@ -7,6 +7,7 @@ stands for an object that raises `AbsentPackage` when it is used after the impor
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -57,6 +58,7 @@ class _Missing:
         raise AbsentPackage(self._name)
 
     __len__ = __int__ = __float__ = __index__ = __fspath__ = __contains__ = _used
+    __or__ = __ror__ = __call__  # of types, in annotations
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = _used
     __lt__ = __le__ = __gt__ = __ge__ = __neg__ = _used
 
@@ -82,6 +84,7 @@ def absent_packages(source: str) -> Iterator[None]:
     for name in modules:
         sys.modules[name] = _MissingModule(name)
         sys.modules[name].__path__ = []  # type: ignore[attr-defined]
+        sys.modules[name].__spec__ = ModuleSpec(name, None)  # which other packages ask for
     _Missing.importing = bool(modules)
     try:
         yield

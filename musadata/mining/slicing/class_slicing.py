@@ -171,7 +171,7 @@ class _Cut:
             self._use(piece, header, 1)
 
     def _is_absent_mixin(self, piece: Piece, node: ast.ClassDef, base: ast.expr) -> bool:
-        """Whether a base class comes from a package that references may not import, and another class makes it run."""
+        """Whether a base class comes from a package that references may not import: nothing that runs may need it."""
         name = dotted_name(base)
         module = self._resolver.module_of(piece.definition)
         meaning = follow_chain(self._resolver.index, module, name)[0] if name else None
@@ -179,13 +179,13 @@ class _Cut:
         absent = absent or (meaning is None and name.partition(".")[0] in module.absent)
         absent = absent or name.rpartition(".")[2] == "ScriptModule"  # which would compile the class from its file
         own = any(isinstance(item, ast.FunctionDef) and item.name == "forward" for item in node.body)
-        is_module = name.rpartition(".")[2] in MODULE_BASES
-        if absent and (len(node.bases) > 1 or not own or is_module):
+        if absent:
             piece.absent_bases.add(name)
-            if is_module and not any(self._is_module(piece, other) for other in node.bases if other is not base):
+            others = [other for other in node.bases if other is not base]
+            is_module = own or name.rpartition(".")[2] in MODULE_BASES
+            if is_module and not any(self._is_module(piece, other) for other in others):
                 piece.module_base = f"{self._names.external(External('torch.nn'))}.Module"
-            return True
-        return False
+        return absent
 
     def _meaning(self, piece: Piece, base: ast.expr) -> tuple[Meaning | None, str]:
         """What a base class is, and the dotted name of an external one."""

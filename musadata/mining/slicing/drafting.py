@@ -234,6 +234,9 @@ def _draft_attempt(
         for unbound, reason in cut.unbound.items() if error.reason == "unresolved_name" else ():
             if f"'{unbound}'" in error.detail:
                 raise Rejection(reason, unbound) from error
+        bases = [base for piece in cut.pieces for base in sorted(piece.absent_bases)]
+        if bases and error.reason == "undefined_attribute":
+            raise Rejection("needs_package", bases[0]) from error
         raise
     forbidden = forbidden_imports(found["definitions"])
     if forbidden:

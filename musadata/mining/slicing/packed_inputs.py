@@ -59,15 +59,15 @@ def unpack_inputs(
 
 
 def takes_list(index: PackageIndex, definition: Definition) -> bool:
-    """Whether `forward` takes a list by its name or annotation, or several items by number: the rows of a tensor would
-    do as well, and are not what is meant."""
+    """Whether `forward` takes a list by its name or annotation, or reads it by number alone: the rows of a tensor
+    would do as well, and are not what is meant."""
     forward = find_method(index, definition, "forward")
     if forward is None:
         return False
     required = forward.args.args[1 : len(forward.args.args) - len(forward.args.defaults)]
     uses = [(item, _uses(forward, item.arg)) for item in required]
     return any(
-        len(found.places) > 1 or LIST_NAMES.search(item.arg) or LISTS.match(_annotated(item))
+        found.places or LIST_NAMES.search(item.arg) or LISTS.match(_annotated(item))
         for item, found in uses
         if _is_packed(found)
     )

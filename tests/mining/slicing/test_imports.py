@@ -120,3 +120,23 @@ def test_nothing_is_an_instance_of_an_absent_class():
     assert "reason" not in found, found
     assert "absent" not in found["definitions"]
     assert "Wide" not in found["definitions"]
+
+
+@pytest.mark.parametrize("bases", ["Base, Mixin", "Base"])
+def test_an_absent_base_class_of_what_has_a_forward_is_a_plain_module(bases):
+    code = (
+        "import torch\nfrom torch import nn\nfrom absent import Base\n\n\nclass Mixin:\n    scale = 2\n\n\n"
+        f"class M({bases}):\n    scale = 2\n\n    def __init__(self):\n        super().__init__()\n"
+        "        self.apply(lambda part: part)\n\n    def forward(self, x):\n        return x * self.scale\n"
+    )
+    space: dict = {}
+    exec(cut({"m.py": code}, "m.py", "M"), space)
+    assert space["Model"]()(torch.ones(2)).tolist() == [2, 2]
+
+
+def test_an_absent_type_in_an_annotation_of_alternatives_does_no_harm():
+    source = "from absent import Kind\n\n\ndef f(x: int | Kind, y: Kind | None):\n    return x\n"
+    space: dict = {}
+    with absent_packages(source):
+        exec(source, space)
+    assert space["f"](1, 2) == 1

@@ -201,3 +201,8 @@ def test_a_loss_tells_what_is_lacking_where_each_item_is_given_by_itself():
     source = CodeFiles("test", MemoryTree({"net.py": text.encode()}), SourceConfig(SourceType.DIRECTORY), seed=1)
     [reject] = Miner(source).drafts("net.py", _Refusing())
     assert (reject.reason, reject.detail) == ("shapes_disagree", "of the items")
+
+
+def test_of_what_only_the_first_item_is_read_is_a_list():
+    text = unpacked("x, c=()", "return x[0] * 2")
+    assert run(text)["Model"]()(torch.ones(3)).tolist() == [2, 2, 2]
