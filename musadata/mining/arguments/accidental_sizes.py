@@ -17,13 +17,13 @@ SMALL, LARGE = 8, 16
 
 def without_accidents(runner: AttemptRunner, attempt: Attempt) -> Attempt:
     """The attempt with sizes that differ, and with a batch where one was missing, where the module runs so."""
-    attempt = _separate(runner, attempt)
+    attempt = separate(runner, attempt)
     trial = next(filter(runner.works, _with_batches(attempt)), None)
-    return attempt if trial is None else _separate(runner, trial)
+    return attempt if trial is None else separate(runner, trial)
 
 
-def _separate(runner: AttemptRunner, attempt: Attempt) -> Attempt:
-    """Give dimensions different sizes that are equal by accident."""
+def separate(runner: AttemptRunner, attempt: Attempt, *, alone: bool = False) -> Attempt:
+    """Give dimensions different sizes that are equal by accident; `alone`: only those on which nothing else hangs."""
     bounds, leading = attempt.bound_slots(), leading_slots(attempt)
     for slot in range(attempt.init_count(), len(attempt.values())):
         values = attempt.values()
@@ -31,7 +31,7 @@ def _separate(runner: AttemptRunner, attempt: Attempt) -> Attempt:
         others = [value for place, value in enumerate(values) if place not in apart]
         if slot in bounds or values[slot] < 2 or values[slot] not in others:
             continue
-        sets = [(slot,), *_sets(attempt, slot)] if _is_square(attempt, slot) else [(slot,)]
+        sets = [(slot,), *_sets(attempt, slot)] if not alone and _is_square(attempt, slot) else [(slot,)]
         trials = (_moved(attempt, slots, size) for slots in sets for size in _other_sizes(values, slot))
         attempt = next((trial for trial in trials if runner.works(trial)), attempt)
     return attempt

@@ -112,7 +112,7 @@ def _guess_value(parameter: inspect.Parameter, variant: int, facts: Facts, depth
     plain = depth and by_name in (WIDTH, str(_distinct(name)))  # of a configuration
     if name in facts.optional and (plain or (kind.is_tensor and not kind.scalars)):
         return "None"
-    if name in facts.called and not kind.is_known:
+    if name in facts.called and (kind.is_function or not kind.is_known):
         made = by_name.partition("(")[0]
         norm = "nn.BatchNorm2d" if facts.convolves else "nn.LayerNorm"
         return made if made.startswith("nn.") else ("nn.ReLU", norm, "nn.Linear")[min(2, facts.called[name])]

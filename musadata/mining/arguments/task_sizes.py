@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from musadata.mining.arguments.accidental_sizes import without_accidents
+from musadata.mining.arguments.accidental_sizes import separate, without_accidents
 from musadata.mining.arguments.attempt_execution import AttemptRunner
 from musadata.mining.arguments.attempts import Attempt, with_draw
 from musadata.mining.arguments.guesses import ACTIVATIONS, guess_by_name
@@ -18,10 +18,12 @@ from musadata.mining.arguments.guesses import ACTIVATIONS, guess_by_name
 MAX_ELEMENTS = 1 << 16  # inputs and outputs together
 MAX_PARAMETERS = 1 << 20
 MIN_ELEMENTS = 1 << 10
-MAX_OPERATIONS = 3_000_000  # multiply-adds
+MAX_OPERATIONS = 3_000_000  # multiply-adds, of a few rows
+MAX_OF_WIDTHS = 8_000_000  # of the fewest rows
 MODEL_WIDTH = 64  # of the constructor's: those from here on are not only a test's
 MIN_SIDE = 6  # of an image that is shrunk: of a smaller one a convolution sees little but its padding
 POSITIVE_NAMES = re.compile(r"target|label|prob|var|mask|weight|std|sigma|rate|scale")
+GUESSED = frozenset({24, 36})  # widths in `musadata.mining.arguments.guesses`
 Sizes = dict[int, tuple[tuple[int, ...], ...]]
 # By rank, then by dimension: sizes to choose from.
 TARGETS: Sizes = {
@@ -50,7 +52,7 @@ def improve_sizes(runner: AttemptRunner, attempt: Attempt, parameters: list[str]
         unit: no multiple of it becomes smaller than it; bottlenecks divide widths.
     """
     attempt = _promote(runner, _finite(runner, _both_signs(runner, attempt, parameters)))
-    attempt = _retarget(runner, attempt, salt, unit)
+    attempt = _retarget(runner, separate(runner, attempt, alone=True), salt, unit)
     return _limit(runner, without_accidents(runner, attempt), unit)
 
 
@@ -116,7 +118,7 @@ def _retarget(runner: AttemptRunner, attempt: Attempt, salt: str, unit: int) -> 
 
 
 def _groups(attempt: Attempt) -> list[list[int]]:
-    """Groups of slots of equal value with at least one input dimension, in order of appearance in the inputs."""
+    """Groups of slots of equal value: of each size of the inputs, in their order, and of each width that is a guess."""
     values, first_input = attempt.values(), attempt.init_count()
     groups: dict[int, list[int]] = {}
     for slot in [*range(first_input, len(values)), *range(first_input)]:
@@ -124,13 +126,19 @@ def _groups(attempt: Attempt) -> list[list[int]]:
             groups.setdefault(values[slot], []).append(slot)
     alone = [[slot] for slot in groups.pop(1, []) if slot >= first_input]
     groups.pop(0, None)  # no multiple of it is another size
-    return [*groups.values(), *alone]
+    hidden = [[slot for slot in range(first_input) if values[slot] == width] for width in GUESSED - groups.keys()]
+    return [*groups.values(), *alone, *filter(None, hidden)]
 
 
 def _trials(attempt: Attempt, group: list[int], salt: str) -> Iterator[tuple[int, ...]]:
     values, first_input = attempt.values(), attempt.init_count()
     old = values[group[0]]
     inputs = [slot for slot in group if slot >= first_input]
+    if not inputs:
+        is_image = any(len(draw.shape) > 3 for draw in attempt.draws)
+        sizes = [size for size in (CHANNELS if is_image else FEATURES) if size not in values]
+        yield from (tuple(size if slot in group else value for slot, value in enumerate(values)) for size in sizes[:2])
+        return
     # A small number in the constructor is more likely a count or a kernel size than a width of equal value.
     sets = [inputs] if old <= 4 else [group, inputs]
     for slots in [item for number, item in enumerate(sets) if item and item not in sets[:number]]:
@@ -172,7 +180,7 @@ def _limit(runner: AttemptRunner, attempt: Attempt, unit: int) -> Attempt:
         result = runner.attempt(attempt)
         if result.elements < MIN_ELEMENTS:
             grown = _scaled(runner, attempt, unit, grow=True)
-        elif _is_expensive(runner, attempt):
+        elif _is_expensive(runner, attempt, MAX_OPERATIONS):
             grown = _scaled(runner, attempt, unit, grow=False)
         else:
             return attempt
@@ -191,11 +199,11 @@ def _side_slots(attempt: Attempt) -> set[int]:
     return found
 
 
-def _is_expensive(runner: AttemptRunner, attempt: Attempt) -> bool:
+def _is_expensive(runner: AttemptRunner, attempt: Attempt, operations: int) -> bool:
     result = runner.attempt(attempt)
     if result.elements > MAX_ELEMENTS or result.parameters > MAX_PARAMETERS:
         return True
-    return runner.operations(attempt) > MAX_OPERATIONS
+    return runner.operations(attempt) > operations
 
 
 def _scaled(runner: AttemptRunner, attempt: Attempt, unit: int, *, grow: bool) -> Attempt | None:
@@ -208,12 +216,16 @@ def _scaled(runner: AttemptRunner, attempt: Attempt, unit: int, *, grow: bool) -
     if grow:
         groups = {value: slots for value, slots in groups.items() if slots[-1] >= first_input}
 
+    def is_width(old: int) -> bool:
+        return groups[old][0] < first_input and (groups[old][-1] >= first_input or old >= MODEL_WIDTH)
+
     def last(old: int) -> tuple[bool, int]:
         """Widths shrink after what is of the inputs alone, large sizes first."""
-        is_width = groups[old][0] < first_input and (groups[old][-1] >= first_input or old >= MODEL_WIDTH)
-        return is_width and not grow, old if grow else -old
+        return is_width(old) and not grow, old if grow else -old
 
     for old in sorted(groups, key=last):
+        if is_width(old) and not grow and not _is_expensive(runner, attempt, MAX_OF_WIDTHS):
+            continue
         for new in _larger(old) if grow else _smaller(old):
             if (unit > 1 and old % unit == 0 and new % unit) or (sides.intersection(groups[old]) and new < MIN_SIDE):
                 continue
@@ -236,4 +248,5 @@ def _smaller(size: int) -> list[int]:
     less = math.ceil(size * 0.6)
     even = less + less % 2
     round_ones = [] if size % 4 else [size // 2, size * 3 // 4]
-    return list(dict.fromkeys([*round_ones, less, even, even + even % 4, size // 2]))
+    found = dict.fromkeys([*round_ones, less, even, even + even % 4, size // 2])
+    return [smaller for smaller in found if smaller < size]
