@@ -164,6 +164,7 @@ def _search(
     )
     if found is None:
         return {**_loss(furthest.stage, furthest.error), "tries": runner.tries}, None
+    runner.max_tries = max(runner.max_tries, runner.tries + MAX_TRIES // 3)  # for the sizes of a task
     names = list(inspect.signature(model.forward).parameters)[1:]  # type: ignore[attr-defined]
     parameters = [item.name for item in known.init]
     found = fill_identities(runner, _disable_dropout(runner, found, model), parameters)
@@ -193,7 +194,6 @@ def _find(
     if not is_solved or not starts:
         return None, failures[-1][1]
     found, further = _solve(runner, starts, known, LAST_TRIES)
-    runner.max_tries = runner.tries + MAX_TRIES // 3  # for the sizes of a task
     return found, [*failures, *further][-1][1]
 
 
@@ -319,7 +319,8 @@ class _Repaired:
 
     def push(self, attempt: Attempt, failure: Result, rank: int) -> None:
         stage, place, layers = failure.progress
-        further_first = (-stage, tuple(-instruction for instruction in place), -layers)
+        deeper_first = (*(-instruction for instruction in place), 1)  # a failure inside of a call is further than at it
+        further_first = (-stage, deeper_first, -layers)
         heappush(self._heap, (*further_first, rank, next(self._numbers), attempt))
 
     def pop(self) -> Attempt:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 
-from musadata.mining.arguments.attempt_execution import AttemptRunner
+from musadata.mining.arguments.attempt_execution import AttemptRunner, Result
 from musadata.mining.arguments.attempts import Attempt, Draw, integers, shrunk, with_integers
 from musadata.mining.arguments.facts import Facts
 from musadata.mining.arguments.filling import cheap_filling
@@ -15,7 +15,8 @@ from musadata.mining.arguments.growth import MAX_MODULES
 from musadata.mining.arguments.repairs.parameters import Parameters
 from musadata.mining.arguments.repairs.repair import _stated_options, repair
 from musadata.mining.arguments.stated_sizes import resize
-from musadata.mining.search import search_and_prune, search_arguments, warm_up
+from musadata.mining.arguments.task_sizes import _smaller
+from musadata.mining.search import _Repaired, search_and_prune, search_arguments, warm_up
 
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"
 
@@ -873,3 +874,41 @@ def test_a_sequence_of_sequences_gets_more_items():
     attempt = Attempt(("((1, 3), (1, 3))",), ())
     found = [one.init[0] for one in repair(attempt, error, "", Parameters((), (), Facts(), ""))]
     assert "((1, 3), (1, 3), (1, 3), )" in found
+
+
+def test_a_failure_inside_a_part_is_corrected_before_one_at_its_call():
+    near, far = Result(False, stage="forward", place=(12,)), Result(False, stage="forward", place=(12, 4))
+    waiting = _Repaired()
+    waiting.push(Attempt(("1",), ()), near, 0)
+    waiting.push(Attempt(("2",), ()), far, 5)
+    assert waiting.pop().init == ("2",)
+
+
+def test_widths_that_no_input_has_are_those_of_published_models():
+    found = search(
+        "class Model(nn.Module):\n    def __init__(self, dim, hidden_dim):\n        super().__init__()\n"
+        "        self.up, self.down = nn.Linear(dim, hidden_dim + 1), nn.Linear(hidden_dim + 1, dim)\n\n"
+        "    def forward(self, x):\n        return self.down(self.up(x).relu())\n"
+    )
+    assert min(map(int, found["init"])) >= 256
+
+
+def test_features_grow_though_a_sequence_is_as_long_by_accident():
+    found = search(
+        "class Model(nn.Module):\n    def __init__(self, dim):\n        super().__init__()\n"
+        "        self.proj = nn.Conv1d(dim, dim, 1)\n\n    def forward(self, x):\n        return self.proj(x)\n"
+    )
+    assert int(found["init"][0]) >= 256
+
+
+def test_no_size_is_smaller_than_one_that_is_to_shrink():
+    assert all(smaller < size for size in range(2, 400) for smaller in _smaller(size))
+
+
+def test_a_function_that_the_constructor_calls_with_two_sizes_is_a_layer():
+    found = search(
+        "from typing import Callable\n\n\nclass Model(nn.Module):\n"
+        "    def __init__(self, dim, make: Callable):\n        super().__init__()\n"
+        "        self.net = make(dim, dim)\n\n    def forward(self, x):\n        return self.net(x)\n"
+    )
+    assert found["init"][1] == "nn.Linear"
