@@ -39,7 +39,7 @@ def _rests(facts: KernelFacts) -> Iterator[list[str]]:
             yield [f"{what} by {side}", *(f"{number} % {side} = {number % side}" for number in (first, other))]
     way, stages = facts.way, facts.kernel.reductions
     steps = [[prod(facts.extents(stage.axes, sizes)) for stage in stages] for sizes in (facts.sizes, facts.other)]
-    if way.team > 1 and steps[0] and facts.pieces is None and not way.schedule.tile:
+    if way.team > 1 and steps[0] and not facts.is_partial and not way.schedule.tile:
         shares = [max(-(-number // way.vector) for number in some) for some in steps]
         if min(shares) < way.team:
             yield ["threads of a point without a step", *(_less(way.team, share) for share in shares)]

@@ -25,13 +25,13 @@ def write_decomposition(analysis: TaskAnalysis) -> str:
 
 
 def _kernels(analysis: TaskAnalysis, candidate: Candidate) -> str:
-    """The kernels of the answer, what each fuses, and why what lies between them goes through memory."""
+    """The kernels of the answer, and what each fuses."""
     again = repeated_launches(candidate.kernels)
     rows: dict[str, tuple[KernelFacts, list[str]]] = {}
     for facts, row in zip(analysis.facts, describe_kernels(analysis, candidate), strict=True):
         often = f", {again[facts.name]}" if facts.name in again else ""
         rows.setdefault(facts.name, (facts, [f"`{facts.name}`{often}", *row]))  # of several launches the first
-    text = table(["kernel", "operators", "reads", "makes", "then"], [row for _, row in rows.values()])
+    text = table(["kernel", "operators", "reads", "makes"], [row for _, row in rows.values()])
     for line, (facts, _) in zip(text.splitlines()[2:], rows.values(), strict=True):
         analysis.state(line, _shapes(facts))
     return text

@@ -87,10 +87,6 @@ class KernelFacts:
     def printer(self) -> Printer:
         return Printer(flat=(self.kernel.axes, Name(FLAT)) if self.is_flat else None)
 
-    def points(self, sizes: Mapping[str, int]) -> int:
-        """How many points the kernel has, each the work of one thread, warp or block."""
-        return prod(self.extents(self.kernel.axes, sizes))
-
     def extents(self, axes: Sequence[Variable], sizes: Mapping[str, int]) -> list[int]:
         """The numbers of steps along some axes; where they depend on the place, those in the middle."""
         return [axis.extent.evaluate(sizes) for axis in axes]
@@ -166,33 +162,6 @@ class KernelFacts:
     def is_partial(self) -> bool:
         """Whether its results are those of parts, which another kernel joins."""
         return any(axis.name in PARTS_AXIS for axis in self.kernel.axes)
-
-    @cached_property
-    def pieces(self) -> int | None:
-        """How many values a reduction that is dealt out in pieces has in all; None for other kernels."""
-        if not self.is_partial or any(stage.contraction for stage in self.kernel.reductions):
-            return None
-        limits = [
-            n.right for n in self._nodes() if isinstance(n, Compare) and n.relation == "<" and not n.right.variables
-        ]
-        stage = self.kernel.stages[0]
-        return limits[0].evaluate(self.sizes) if limits else self.points(self.sizes) * self._steps(stage)
-
-    def _steps(self, stage: Stage) -> int:
-        return prod(self.extents(stage.axes, self.sizes))
-
-    def times_read(self, buffer: Buffer) -> float:
-        """How often it loads each element of a buffer, on average, if threads share nothing. What does not change along
-        an inner loop is loaded before it."""
-        loads: dict[str, int] = {}
-        for stage in self.kernel.stages:
-            for access in self.reads_of(stage):
-                moving = [axis for axis in stage.axes if any(axis in index.variables for index in access.index)]
-                steps = prod(self.extents(moving, self.sizes))
-                total = self.pieces if self.pieces is not None and moving else steps * self.points(self.sizes)
-                if access.buffer is buffer:
-                    loads[access.text] = max(total, loads.get(access.text, 0))
-        return sum(loads.values()) / max(1, prod(self.shape(buffer)))
 
     def coordinates(self) -> list[str]:
         """The formulas of those axes that some access needs, from the flat index: `row = i / cols`."""
