@@ -48,7 +48,7 @@ from musadata.verifier.trusted.verifier_resources import Resources, open_resourc
 _REMEMBERED = 64  # candidates, and references that came alone: finding smaller sizes takes a second
 # The most work of a call at sizes that were asked for, and what is enough: whoever fails should not fail for time. With
 # one size as declared; with more than one; with none, and all as large as that.
-_SHORT, _FEW = 1 << 21, 1 << 21  # work of a call that is proven on all input sets; elements of inputs, if it is more
+_SHORT = 1 << 21  # work of a call that is proven on all input sets; above, inputs may have so many elements
 _WORK, _LONG, _WIDE, _LARGE = (1 << 24, 1 << 18), (3 << 26, 1 << 18), (1 << 25, 1 << 18), (1 << 25, 1 << 23)
 _MOST_LEFT = 2  # sizes that are small where all others are as declared
 # What a sandbox for references should import once.
@@ -288,7 +288,7 @@ class Verifier:
             return []
         found, is_much = [], resized.work > _SHORT
         for task, shrunk in zip(resized.forms, resized.shrunk, strict=True):
-            if is_much and sum(math.prod(spec.shape) for spec in task.inputs) > _FEW:
+            if is_much and sum(math.prod(spec.shape) for spec in task.inputs) > _SHORT:
                 continue
             for brief in (True,) if is_much else (False, True):  # a launch of its own size may take long at any
                 judgement = self._judge(self._exercise(task, brief=brief), candidate)

@@ -187,7 +187,7 @@ def _write_positions(
     block.declare("first_col", col_block * cols)
     (down, beside), warp = tile.lanes, THREAD_X / 32
     across = tile.cols // tile.thread_cols // beside
-    block.add(Comment(f"A warp computes {down} x {beside} rectangles, so that its reads from shared memory are few."))
+    block.add(Comment(f"The rectangles of a warp lie {down} x {beside}, so that its reads from shared memory are few."))
     block.declare("thread_row", (THREAD_X / (32 * across) * down + THREAD_X % 32 / beside) * 4)
     block.declare("thread_col", (warp % across * beside + THREAD_X % beside if across > 1 else THREAD_X % beside) * 4)
 

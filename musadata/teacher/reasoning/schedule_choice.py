@@ -113,7 +113,7 @@ def _table(title: str, ways: Sequence[Cost], compared: Mapping[int, str]) -> str
     """Each schedule with its counts. The first is taken. `compared` are what the others have against the best one, by
     their identity."""
     flops = f"FLOPs, {in_units(ways[0].flops, 'FLOP')}" if ways[0].flops else ""
-    heading = [title, "blocks × threads", f"memory, {bytes_text(ways[0].moved)}", "from L2", "lines a load touches"]
+    heading = [title, "blocks × threads", f"memory, {bytes_text(ways[0].moved)}", "through L2", "lines a load touches"]
     heading += ["loads of a thread in turn", *([flops] if flops else []), "against the best"]
     rows: list[list[str]] = []
     for cost in ways:
