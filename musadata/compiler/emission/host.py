@@ -226,15 +226,14 @@ def _checks(
     parameters = [(item, b) for item, b in needed if b not in listed]
     for item, b in parameters:
         yield Run(apply("CHECK_INPUT", b.name, TORCH_TYPES[b.dtype], len(item.type.shape)))
-    checked: set[tuple[tuple[int, int], ...]] = set()
+    checked = set[tuple[tuple[int, int], ...]]()  # of layers that are alike the first is enough: one argument makes all
     for item, b in needed:
         fixed = tuple((d, size.constant) for d, size in enumerate(item.type.shape) if size.constant is not None)
-        if not fixed or not (item.role == "argument" or item.name in shaped) or (b in listed and fixed in checked):
-            continue  # of layers that are alike the first is enough: one argument makes them all
-        checked.add(fixed)
-        tensor = listed.get(b, Name(b.name))
-        test = every(*(Method(tensor, "size", (code(d),)).equals(size) for d, size in fixed))
-        yield Run(apply("TORCH_CHECK", test, Constant(f'"{b.name} has an unexpected shape"')))
+        if fixed and (item.role == "argument" or item.name in shaped) and not (b in listed and fixed in checked):
+            tensor = listed.get(b, Name(b.name))
+            test = every(*(Method(tensor, "size", (code(d),)).equals(size) for d, size in fixed))
+            yield Run(apply("TORCH_CHECK", test, Constant(f'"{b.name} has an unexpected shape"')))
+            checked |= {fixed} if b in listed else set()
     for _, b in parameters:
         yield Assign(Name(b.name), "=", Method(Name(b.name), "contiguous"))
     for one in lists:
