@@ -22,7 +22,7 @@ from musadata.compiler.ir.scalar import (
     Named,
     Scalar,
 )
-from musadata.compiler.lowering.fusion import Reduce, Scan, Stage
+from musadata.compiler.lowering.fusion import LOG_SUM, Reduce, Scan, Stage
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
 from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join, table
 
@@ -153,7 +153,10 @@ def _stage(stage: Stage, facts: KernelFacts, notation: _Notation) -> Iterator[st
         keys, *elements = stage.axes
         products = f"{notation.text(value.query)} * {notation.text(value.key)}"
         yield f"`score` = Σ over {_ranges(elements, facts)} of `{products}`"
-        yield f"`weight` = softmax over {_ranges([keys], facts)} of `{notation.text(value.score)}`"
+        score, over = notation.text(value.score), _ranges([keys], facts)
+        yield f"`weight` = softmax over {over} of `{score}`"
+        if any(isinstance(one.value, Local) and one.value.name == LOG_SUM for one in facts.kernel.stages):
+            yield f"`{LOG_SUM}` = log(Σ over {over} of `exp({score})`)"
         yield f"{name} = Σ over `{keys.name}` of `weight * {notation.text(value.element)}`"
         return
     where = ""
