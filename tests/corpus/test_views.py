@@ -54,6 +54,7 @@ def test_the_best_program_is_a_target_once_after_the_steps_or_as_it_was_sampled(
         ({"expected_ms": 1.6, "bound_ms": 1.0}, False),
         ({"expected_ms": 0.007, "bound_ms": 0.0002}, True),  # a launch alone takes that
         ({"expected_ms": 1.4, "bound_ms": 1.0}, True),
+        ({"expected_ms": 0.4, "bound_ms": 1.0}, False),  # sums by atomics have no model
         ({"expected_ms": 2.1}, True),
         ({"expected_ms": 2.1, "bound_ms": 1.0, "speedup": 1.2}, True),
         ({"expected_ms": 2.1, "bound_ms": 1.0, "speedup": 0.9}, False),

@@ -1,6 +1,5 @@
 """The answers of one task's conversations, each with what was said before it."""
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -10,6 +9,7 @@ from musadata.sampling.structure import describe_structure, is_near_identical
 from musadata.training_rows import ChatMessage
 
 _LAUNCH_MS = 0.005  # below which no bound means anything: a launch alone takes that
+_NEARLY = 0.99  # both are rounded
 MOST_OF_BOUND = 1.5  # times as long as the task's bound: an answer that is expected to take longer is no target
 LONGEST_ANSWER = 100_000  # characters, about the 32 K tokens of the paper's answers
 Prompt = tuple[ChatMessage, ...]
@@ -39,12 +39,13 @@ class Sampled:
 
     @property
     def is_target(self) -> bool:
-        """Whether it may be learnt: it is right, and its own cost table does not condemn it. Where a device measured it
-        to be faster than eager PyTorch, that counts instead."""
-        one = self.candidate
-        bound_ms = max(one.bound_ms or math.inf, _LAUNCH_MS)
-        is_fast = (one.speedup or 0.0) > 1.0 or (one.expected_ms or 0.0) <= MOST_OF_BOUND * bound_ms
-        return self.is_right and is_fast
+        """Whether it may be learnt: it is right, and its own cost table does not condemn it. What is expected to take
+        less than the bound has a kernel without a model. Where a device measured it to be faster than eager PyTorch,
+        that counts instead."""
+        expected, bound = self.candidate.expected_ms, self.candidate.bound_ms
+        if expected is None or bound is None or (self.candidate.speedup or 0.0) > 1.0:
+            return self.is_right
+        return self.is_right and _NEARLY * bound <= expected <= MOST_OF_BOUND * max(bound, _LAUNCH_MS)
 
 
 def list_conversations(
