@@ -1,6 +1,5 @@
 """Whether a reference's outputs depend on all its inputs and parameters."""
 
-import ast
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -37,32 +36,6 @@ def check_inputs_matter(
         variants = [[*draws[0][:index], value, *draws[0][index + 1 :]] for value in values]
         if not any(_visible(results[0], _run_or_none(run, variant)) for variant in variants):
             raise Unfit("ignores_input", specs[index]["name"])
-
-
-def without_idle_inputs(source: str, run: Run, draws: list[list[Any]]) -> str:
-    """The text with None for each tensor among the inputs in whose place None gives the same bits.
-
-    A mask that one of several kinds of a layer needs is handed to the others as well.
-    """
-    tree = ast.parse(source)
-    drawing = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "get_inputs")
-    returned = drawing.body[-1]
-    items = getattr(getattr(returned, "value", None), "elts", [])
-    if len(items) != len(draws[0]):
-        return source
-    results = [_run_or_none(run, draw) for draw in draws]
-    idle = list[int]()
-    for index in [place for place, value in enumerate(draws[0]) if isinstance(value, torch.Tensor)]:
-        given = [[None if place in (*idle, index) else value for place, value in enumerate(draw)] for draw in draws]
-        others = [_run_or_none(run, inputs) for inputs in given]
-        if all(a and b and len(a) == len(b) and all(map(_equal, a, b)) for a, b in zip(results, others, strict=True)):
-            idle.append(index)
-    if not idle:
-        return source
-    texts = ["None" if place in idle else ast.unparse(item) for place, item in enumerate(items)]
-    lines = source.splitlines()
-    lines[returned.lineno - 1 : returned.end_lineno] = [f"    return [{', '.join(texts)}]"]
-    return "\n".join(lines) + "\n"
 
 
 def check_varies(outputs: Sequence[torch.Tensor]) -> None:

@@ -14,12 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from musadata.tasks.checked_reference import Unfit, construct, draw_inputs, load, rejecting
 from musadata.tasks.constructor_text import end_constructor_with
-from musadata.tasks.dependence import (
-    check_inputs_matter,
-    check_parameters_matter,
-    check_rows_matter,
-    without_idle_inputs,
-)
+from musadata.tasks.dependence import check_inputs_matter, check_parameters_matter, check_rows_matter
 from musadata.tasks.evaluation_mode import is_same_call, is_training
 from musadata.tasks.input_specs import infer_specs
 from musadata.tasks.operator_recording import GraphRecorder, TooLarge
@@ -37,8 +32,7 @@ def examine(source: str, seed: int, max_elements: int, name: str = "") -> dict[s
     """Facts about a reference, or `{"reason": ..., "detail": ...}` with the first filter that it does not pass.
 
     The fact `reference` is its text, with `self.eval()` at the end of the constructor where the mode matters, and
-    without outputs that cannot be checked, if others can, and inputs that change nothing. `name`: of the mined module;
-    "" leaves both as they are.
+    without outputs that cannot be checked, if others can. `name`: of its module then; "" leaves outputs as they are.
     """
     try:
         with watch_effects() as effects:
@@ -55,9 +49,9 @@ def examine(source: str, seed: int, max_elements: int, name: str = "") -> dict[s
 def _examine(source: str, seed: int, max_elements: int, name: str) -> dict[str, Any]:
     torch_before = _snapshot_torch()
     module, source = _settle_mode(load(source), source, seed, max_elements)
+    draws = [draw_inputs(module, seed + 1 + index) for index in range(_DRAWS)]
     if name:
-        module, source = _settle_ends(module, source, seed, name)
-    draws = _draw(module, seed)
+        module, source = choose_outputs(module, source, construct(module, seed), draws, name)
     model, twin = construct(module, seed), construct(module, seed)
     _check_constructions(model, twin)
     specs = infer_specs(model, draws)
@@ -84,20 +78,6 @@ def _examine(source: str, seed: int, max_elements: int, name: str) -> dict[str, 
         "graph_fingerprint": recorder.graph.fingerprint(),
         "inputs": specs,
     }
-
-
-def _settle_ends(module: ModuleType, source: str, seed: int, name: str) -> tuple[ModuleType, str]:
-    """The reference and its text, without outputs that cannot be checked and inputs that change nothing."""
-    with torch.no_grad():
-        text = choose_outputs(source, construct(module, seed), _draw(module, seed), name)
-        module = load(text) if text != source else module
-        model = construct(module, seed)
-        source = without_idle_inputs(text, lambda inputs: run(model, inputs), _draw(module, seed))
-    return load(source) if text != source else module, source
-
-
-def _draw(module: ModuleType, seed: int) -> list[list[Any]]:
-    return [draw_inputs(module, seed + 1 + index) for index in range(_DRAWS)]
 
 
 def _settle_mode(module: ModuleType, source: str, seed: int, limit: int) -> tuple[ModuleType, str]:

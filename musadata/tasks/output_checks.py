@@ -4,13 +4,14 @@ The torch functions used for the checks are bound on import, before any referenc
 """
 
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_leaves
 
 from musadata.mining.reading.results import parts
-from musadata.tasks.checked_reference import Unfit
+from musadata.tasks.checked_reference import Unfit, load
 from musadata.tasks.constructor_text import return_parts
 from musadata.tasks.dependence import check_varies
 
@@ -20,22 +21,26 @@ _MOSTLY = 0.9
 _VANISHING = 1e-6  # of the largest input
 
 
-def choose_outputs(source: str, model: torch.nn.Module, draws: Sequence[Sequence[Any]], name: str) -> str:
-    """The text of a reference that returns only those outputs that can be checked, if there are such and others.
+def choose_outputs(
+    module: ModuleType, source: str, model: torch.nn.Module, draws: Sequence[Sequence[Any]], name: str
+) -> tuple[ModuleType, str]:
+    """The reference and its text, which returns only those outputs that can be checked if there are such and others.
 
     None, numbers, masks that no input changes, inputs that are handed back and objects around tensors are no reason to
     lose what else a module computes. `name`: what the class that returns all is called then.
     """
     try:
-        calls = [_call(model, inputs) for inputs in draws]
+        with torch.no_grad():
+            calls = [_call(model, inputs) for inputs in draws]
     except Exception:  # whatever the reference raises: it fails the checks that follow
-        return source
+        return module, source
     places = [place for place, _ in parts(calls[0][1])]
     results = [dict(parts(result)) for _, result in calls]
     kept = [place for place in places if _is_checkable(place, [given for given, _ in calls], results, draws)]
     if not kept or len(kept) == len(tree_leaves(calls[0][1])):
-        return source
-    return return_parts(source, kept, name)
+        return module, source
+    text = return_parts(source, kept, name)
+    return load(text), text
 
 
 def _call(model: torch.nn.Module, inputs: Sequence[Any]) -> tuple[list[Any], Any]:

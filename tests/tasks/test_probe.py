@@ -136,14 +136,12 @@ FILTERS = {
     ),
     "second input": (
         "ignores_input",
-        reference("return F.relu(x) + 0 * y.sum()", inputs="torch.randn(4, 33), torch.randn(4, 33)", arguments="x, y"),
+        reference("return F.relu(x)", inputs="torch.randn(4, 33), torch.randn(4, 33)", arguments="x, y"),
         reference("return F.relu(x) * y", inputs="torch.randn(4, 33), torch.randn(4, 33)", arguments="x, y"),
     ),
     "constant mask": (
         "ignores_input",
-        reference(
-            "return F.relu(x) + 0 * mask.sum()", inputs="torch.randn(4, 33), torch.ones(4, 33)", arguments="x, mask"
-        ),
+        reference("return F.relu(x)", inputs="torch.randn(4, 33), torch.ones(4, 33)", arguments="x, mask"),
         reference("return F.relu(x) * mask", inputs="torch.randn(4, 33), torch.ones(4, 33)", arguments="x, mask"),
     ),
     "rows for a list": (
@@ -237,14 +235,6 @@ def test_outputs_that_cannot_be_checked_are_left_out_if_others_can(examine, forw
     task = examine(reference(forward))
     assert isinstance(task, Task), task
     assert f"return {returned}\n" in task.reference
-
-
-def test_none_stands_for_an_input_that_changes_nothing(examine):
-    inputs = "torch.randn(4, 33), torch.ones(4), torch.randn(33)"
-    task = examine(reference("return F.relu(x) * z", inputs=inputs, arguments="x, mask, z"))
-    assert isinstance(task, Task), task
-    assert [spec.kind for spec in task.inputs] == ["normal", "literal", "normal"]
-    assert task.measure
 
 
 def test_outputs_of_a_subclass_are_left_out_in_place(examine):

@@ -14,7 +14,6 @@ from musadata.mining.arguments.defaults import default_text
 from musadata.mining.arguments.facts import CONFIGS, Facts
 
 WIDTH = "24"  # what most parameters are guessed to be
-HEADS = "4"
 LARGE = 192  # a default width from this on is too large for a task
 DEPTHS = re.compile(r"depth$|layers$|blocks$")
 SHALLOW = 2
@@ -40,26 +39,21 @@ def guess_arguments(signature: inspect.Signature, facts: Facts) -> Iterator[tupl
 
 
 def _modest_defaults(parameters: list[inspect.Parameter], facts: Facts) -> tuple[str, ...]:
-    """Arguments in which each large default width is divided by sixteen, and one of zero given; () if none is such."""
+    """Arguments in which each large default width is divided by sixteen; () if no default is large."""
     named = [item for item in parameters if item.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
     large = [place for place, item in enumerate(named) if type(item.default) is int and item.default >= LARGE]
     sides = [place for place, item in enumerate(named) if _is_large_image(item)]
-    unset = [
-        place for place, item in enumerate(named) if item.default == 0 and guess_by_name(item.name) in (WIDTH, HEADS)
-    ]
-    unset = [place for place in unset if type(named[place].default) is int]
-    large = sorted([*large, *sides, *unset])
+    large = sorted([*large, *sides])
     if not large:
         return ()
     texts: list[str] = []
     for place, item in enumerate(named[: large[-1] + 1]):
-        is_given = _is_required(item) or place in unset
-        text = guess_value(item, 0, facts) if is_given else default_text(item.default)
+        text = guess_value(item, 0, facts) if _is_required(item) else default_text(item.default)
         if text is None:
             return ()
         if place in sides:
             text = repr(tuple(max(32, side // 4) for side in item.default))
-        elif place in large and place not in unset:
+        elif place in large:
             text = str(max(32, item.default // 16))
         texts.append(text)
     return tuple(texts)

@@ -905,15 +905,6 @@ def test_no_size_is_smaller_than_one_that_is_to_shrink():
     assert all(smaller < size for size in range(2, 400) for smaller in _smaller(size))
 
 
-def test_widths_and_heads_that_are_zero_by_default_are_given():
-    found = search(
-        "class Model(nn.Module):\n    def __init__(self, size: int = 0, heads: int = 0, padding: int = 0):\n"
-        "        super().__init__()\n        assert size % heads == 0\n        self.proj = nn.Linear(size, size)\n\n"
-        "    def forward(self, x):\n        return self.proj(x)\n"
-    )
-    assert int(found["init"][0]) >= 256 and found["init"][1:] == ["4"]
-
-
 def test_a_function_that_the_constructor_calls_with_two_sizes_is_a_layer():
     found = search(
         "from typing import Callable\n\n\nclass Model(nn.Module):\n"
