@@ -38,7 +38,9 @@ _CHECKED_SECONDS = 5.0
 _MAY_BE_THE_STATE = (rules.INTERFACE_STATE.id, rules.CORRECTNESS_VALUES.id, rules.MEASURE_VALUES.id)
 _LONGEST_WAIT_SECONDS = 60.0  # for memory on the device
 _FULL = 0.1  # of the device's memory: with less than that free, a candidate waits before it is tried again
-_ALONE = 0.75  # who has less than that for itself, and lacks memory, may well find enough where others hold none
+# Who has less than that for itself, and lacks memory, may well find enough where other programs hold none. Our own
+# processes hold up to two fifths of 80 GB while they wait: their contexts, and what references keep.
+_ALONE = 0.5
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def _execute_with_memory(opened: Resources, exercise: Exercise, program: Program
     judgement = _execute_despite_outages(opened, exercise, program)
     if any(finding.rule == rules.EXECUTE_MEMORY.id for finding in judgement.findings):
         judgement = _execute_despite_outages(opened, exercise, program)
-    free = [1.0]
+    free: list[float] = []
     for classes in _MEMORY_TRIES:  # when others have left it some: processes that end hold theirs for a while
         if backend.seats and judgement.classes().intersection(classes) and _finds_no_memory(judgement):
             _wait_for_memory(backend)
@@ -97,8 +99,11 @@ def _execute_with_memory(opened: Resources, exercise: Exercise, program: Program
         return judgement
     if backend.is_lost():
         raise _outage(f"{backend.device} does not answer any more")
-    if backend.seats and _finds_no_memory(judgement) and (free[-1] < _ALONE or backend.free_share() < _FULL):
-        raise _outage(f"other programs hold the memory of {backend.device} that a candidate or its reference lacks")
+    if backend.seats and _finds_no_memory(judgement):
+        share = free[-1] if free else backend.free_share()  # later on, other candidates hold theirs again
+        if share < (_ALONE if free else _FULL):
+            held = f"other programs hold the memory of {backend.device}"
+            raise _outage(f"{held} that {exercise.task_id} or a candidate for it lacks: {share:.0%} of it are free")
     return judgement
 
 
