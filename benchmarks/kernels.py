@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.measuring import report
 from musadata.config import BackendType, SourceConfig, SourceType, TasksConfig, VerifierConfig
-from musadata.mining.kernels.kernel_rows import KernelMiner
+from musadata.mining.kernels.kernel_rows import GRADIENT, KernelMiner
 from musadata.mining.kernels.kernel_tasks import check_licenses
 from musadata.records import Kernel, Reject, Task
 from musadata.sandbox import Sandbox
@@ -30,7 +30,11 @@ from musadata.tasks.probe import PRELOAD, probe
 from musadata.verifier import Verifier
 
 SEED = 20260601
-PROMISED_TASKS, PROMISED_REPOSITORIES = 25, 4
+PROMISED_TASKS, PROMISED_REPOSITORIES = 60, 10
+# Bound functions that launch kernels, of rows whose licences are permissive; each once, however many wrappers call it.
+KERNELS, REFERENCES, TASKS = "bound kernels", "bound kernels with a reference", "bound kernels with a task"
+GRADIENTS, PROMISED_GRADIENTS = "tasks from backward kernels", 15
+PROMISED_SHARES = {REFERENCES: 0.4, TASKS: 0.25}
 Done = dict[str, dict[str, Any]]
 
 
@@ -90,13 +94,17 @@ def _write(done: Done, progress: Path | None) -> None:
 def write_report(done: Done, output: Path | None, *, verified: bool) -> None:
     """The table and the file of what was found."""
     totals = sum((Counter(item["counts"]) for item in done.values()), Counter[str]())
-    rows = [(name, "", str(totals[name]), True) for name in ("rows", "rows with an equivalent", "tasks")]
+    rows = [(name, "", str(totals[name]), True) for name in ("rows", "rows with an equivalent", "tasks", KERNELS)]
+    for name, least in PROMISED_SHARES.items():
+        share = totals[name] / max(1, totals[KERNELS])
+        rows.append((name, f">= {least:.0%}", f"{totals[name]}, {share:.0%}", share >= least))
+    found = totals[GRADIENTS]
+    rows.append((GRADIENTS, f">= {PROMISED_GRADIENTS}", str(found), found >= PROMISED_GRADIENTS))
     judged = [Judged(**case) for item in done.values() for case in item["judged"]]
     if verified:
         verdicts = [case for case in judged if case.is_verdict]
-        rows.append(_promised("human kernels judged with a PyTorch equivalent", verdicts))
-        accepted = [case for case in verdicts if case.outcome == "accepted"]
-        rows.append(("accepted, of these", "", _shown(accepted), True))
+        rows.append(("human kernels judged with a PyTorch equivalent", "", _shown(verdicts), True))
+        rows.append(_promised("accepted, of these", [case for case in verdicts if case.outcome == "accepted"]))
         rows.append(("not judged: beyond this backend", "", str(len(judged) - len(verdicts)), True))
         solved = {name: item for name, item in done.items() if item["counts"].get("tasks")}
         rows.append(("repositories; with such tasks", "", f"{len(done)}; {len(solved)}", True))
@@ -129,6 +137,7 @@ def _shown(cases: Sequence[Judged]) -> str:
 def count(source: CodeFiles, sandbox: Sandbox) -> tuple[Counter[str], list[tuple[Kernel, Task]]]:
     """What becomes of a repository's kernels, and those that have a task."""
     counts, solved, config = Counter[str](), [], TasksConfig()
+    bound: dict[str, set[tuple[str, str]]] = {KERNELS: set(), REFERENCES: set(), TASKS: set()}
     miner = KernelMiner(source)
     for unit in source.units():
         for item in miner.rows(unit, sandbox):
@@ -138,16 +147,23 @@ def count(source: CodeFiles, sandbox: Sandbox) -> tuple[Counter[str], list[tuple
             counts["rows"] += 1
             counts["rows with an equivalent"] += bool(item.kernel.equivalent)
             forbidden = check_licenses(item.kernel, config.licenses)
+            key = (item.kernel.extension, item.kernel.binding)
             if forbidden is not None:
                 counts[f"reject: license {forbidden.detail}"] += 1
-            elif item.draft is not None:
+                continue
+            bound[KERNELS].add(key)
+            if item.kernel.equivalent:
+                bound[REFERENCES].add(key)
+            if item.draft is not None:
                 task = probe(item.draft, config, sandbox, SEED)
                 if isinstance(task, Reject):
                     counts[f"reject: probe {task.reason}"] += 1
                 else:
                     counts["tasks"] += 1
+                    counts[GRADIENTS] += item.kernel.equivalent.startswith(GRADIENT)
+                    bound[TASKS].add(key)
                     solved.append((item.kernel, task))
-    return counts, solved
+    return counts + Counter({what: len(found) for what, found in bound.items()}), solved
 
 
 def judge(

@@ -18,7 +18,9 @@ PLAIN = re.compile(
     r"|^(?P<front>[A-Z]\w*?)(?:Ref|Reference|Torch|PyTorch|Pytorch|Naive|Native|Eager|Slow|Python|Vanilla)$"
 )
 PLAIN_FILE = re.compile(r"(?:^|[/_])(?:ref|reference|torch|pytorch|naive|native|eager|slow|golden)(?:_\w+)?\.py$")
-FAST = re.compile(r"_?(cuda|gpu|fused|fast|kernel|autograd|func|function|fn|ops?|forward|fwd|impl|ext|apply)_?", re.I)
+FAST = re.compile(r"_?(cuda|gpu|fused|fast|kernel|autograd|function|func|fn|ops?|forward|fwd|impl|ext|apply)_?", re.I)
+VERSION = re.compile(r"_?[vV]\d+(?=$|_|[A-Z])")
+MAX_FOLDERS = 2  # between a wrapper and a plain version whose name does not say that it is one
 
 
 @dataclass(frozen=True)
@@ -47,29 +49,38 @@ class Equivalent:
 
 
 def find_equivalents(repository: Repository) -> list[Equivalent]:
-    """Wrappers with a plain version that matches by name and arguments, and for each wrapper the nearest one first."""
+    """Wrappers with a plain version that matches by name and arguments; for each wrapper those first whose name says
+    that they are plain, then the nearest."""
     places, kernels = defined_names(repository), near_kernels(repository)
-    by_stem: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for name in sorted(places):
-        if not PLAIN.match(name):
-            by_stem[_stem(name)] += [(path, name) for path in places[name]]
     for name, paths in _test_methods(repository).items():
         places[name] += paths
-    found: dict[tuple[str, str], list[Equivalent]] = defaultdict(list)
+    by_stem: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for name in sorted(places):
-        told = PLAIN.match(name.strip("_"))
-        stem = _stem(next(group for group in told.groups() if group) if told else name)
-        for path in places[name]:
-            if not told and not PLAIN_FILE.search(path):
-                continue
-            near = sorted(by_stem.get(stem, ()), key=lambda item: (folder_distance(path, item[0]), item))
-            for wrapper_path, wrapper in near if stem else ():
-                if PLAIN_FILE.search(wrapper_path) or (not told and wrapper_path not in kernels):
-                    continue
-                match = _match(repository, wrapper_path, wrapper, path, name)
-                if match is not None:
-                    found[wrapper_path, wrapper].append(match)
-    return [item for key in sorted(found) for item in found[key]]
+        by_stem[_stem(name)] += [(path, name) for path in dict.fromkeys(places[name])]
+    found: list[Equivalent] = []
+    for stem, items in sorted(by_stem.items()) if by_stem else ():
+        wrappers = [item for item in items if not _is_told(item[1]) and not PLAIN_FILE.search(item[0])]
+        for wrapper in sorted(wrappers) if stem else ():
+            others = [item for item in items if item != wrapper and _may_pair(wrapper, item, kernels)]
+            others.sort(key=lambda item: (not _is_told(item[1]), folder_distance(wrapper[0], item[0]), item))
+            found += [match for item in others if (match := _match(repository, *wrapper, *item)) is not None]
+    return sorted(found, key=lambda item: (item.wrapper_path, item.wrapper.name))
+
+
+def _may_pair(wrapper: tuple[str, str], plain: tuple[str, str], kernels: frozenset[str]) -> bool:
+    """Whether names and places allow that one is a plain version of the other.
+
+    One whose name does not say so is near and differs in a word that marks fast ones, or in a version: "SwishV1" beside
+    "SwishV3", of which what it needs decides later which is plain.
+    """
+    if _is_told(plain[1]):
+        return True
+    near = folder_distance(wrapper[0], plain[0]) <= MAX_FOLDERS and wrapper[1] != plain[1]
+    return wrapper[0] in kernels and (near or PLAIN_FILE.search(plain[0]) is not None)
+
+
+def _is_told(name: str) -> bool:
+    return PLAIN.match(name.strip("_")) is not None
 
 
 def defined_names(repository: Repository) -> dict[str, list[str]]:
@@ -103,8 +114,10 @@ def _test_methods(repository: Repository) -> dict[str, list[str]]:
 
 
 def _stem(name: str) -> str:
-    """A name without the words that mark a fast version: "FusedScanFn" and "scan_cuda" are both "scan"."""
-    return re.sub(r"_", "", FAST.sub("_", name)).lower()
+    """A name without the words that mark versions: "FusedScanFn", "scan_ref" and "ScanV2" are all "scan"."""
+    told = PLAIN.match(name.strip("_"))
+    plain = next(group for group in told.groups() if group) if told else name
+    return re.sub(r"_", "", FAST.sub("_", VERSION.sub("", plain))).lower()
 
 
 def _match(repository: Repository, wrapper_path: str, wrapper: str, path: str, name: str) -> Equivalent | None:

@@ -56,14 +56,16 @@ def cut_reference(tree: Tree, equivalent: Equivalent) -> str:
     return text
 
 
-def cut_candidate(tree: Tree, linker: Linker, equivalent: Equivalent) -> ExtensionCandidate | None:
-    """The wrapper as `ModelNew` with its kernels in it; None if it uses none.
+def cut_candidate(
+    tree: Tree, linker: Linker, equivalent: Equivalent, *, backward: bool = False
+) -> ExtensionCandidate | None:
+    """The wrapper as `ModelNew` with its kernels in it, `backward` with those of its gradient; None if it uses none.
 
     Raises:
         Unsliceable: as `cut_module`.
         TooMuchNativeCode: as `slice_native`.
     """
-    built = RebuiltTree(tree, linker.repository, _additions(equivalent, plain=False))
+    built = RebuiltTree(tree, linker.repository, _additions(equivalent, plain=False), backward=backward)
     text, cut, slicer = cut_module(built, *_root(equivalent, plain=False))
     extensions = _find_extensions(text, cut, slicer, linker, equivalent)
     if not extensions:
@@ -124,7 +126,7 @@ def _alias(linker: Linker, path: str, name: str) -> Alias | None:
     if name in known:
         return known[name]
     single = known.get(name.removesuffix("_extension"))
-    return Alias(single.target.partition(":")[0]) if single else None
+    return Alias(single.target.partition(":")[0], single.extension) if single else None
 
 
 def _links(linker: Linker, equivalent: Equivalent, alias: Alias, names: Sequence[str] | dict[str, None]) -> list[Link]:

@@ -1,7 +1,10 @@
 """From a file to the rows of `kernels/`: its wrappers, the kernels that they call, and a task if there is one."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property, partial
+from typing import Any
 
 from musadata.errors import Rejection
 from musadata.mining.kernels.comparisons import find_compared
@@ -12,6 +15,7 @@ from musadata.mining.kernels.extension_candidates import (
     cut_candidate,
     cut_reference,
 )
+from musadata.mining.kernels.gradients import Gradient, write_gradient
 from musadata.mining.kernels.kernel_tasks import STEP, identified
 from musadata.mining.kernels.musa_pairs import MusaPairs
 from musadata.mining.kernels.native_slicing import NativeSlice, TooMuchNativeCode, slice_native
@@ -22,11 +26,13 @@ from musadata.mining.kernels.uncalled import UncalledKernels, native_sources, ow
 from musadata.mining.kernels.usage import find_examples
 from musadata.mining.reading.parsing import first_line
 from musadata.mining.slicing.class_slicing import Unsliceable
-from musadata.mining.slicing.drafting import find_arguments, write_reference
+from musadata.mining.slicing.drafting import LIMITS, find_arguments, write_reference
 from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, Reject, SourceKind
 from musadata.sandbox import Caller
 from musadata.sources.protocol import CodeSource, contained
 
+GRADIENT = "the gradient of"
+EXAMINE = "musadata.mining.kernels.gradient_examination:examine_gradient"
 MAX_EQUIVALENTS = 12  # of one wrapper that are tried
 
 
@@ -106,6 +112,8 @@ class KernelMiner:
             found = list(contained(partial(self._paired, equivalent, sandbox), STEP, where))
             if any(isinstance(item, KernelDraft) and item.draft is not None for item in found):
                 return found
+            if not found and not equivalent.wrapper_text:
+                break  # the wrapper calls no kernel
             first = first or found
         return first
 
@@ -113,7 +121,8 @@ class KernelMiner:
         yield self._row(link, [link])
 
     def _paired(self, equivalent: Equivalent, sandbox: Caller) -> Iterator[KernelDraft | Reject]:
-        """The row of a wrapper with an equivalent, and its task; nothing if the wrapper calls no kernel."""
+        """The row of a wrapper with an equivalent, and its task, and those of its gradient where kernels compute it;
+        nothing if the wrapper calls no kernel."""
         where = f"{self._source.origin}/{equivalent.wrapper_path}:{_lines(equivalent.wrapper)}"
         try:
             candidate = cut_candidate(self._source.tree, self._linker, equivalent)
@@ -127,15 +136,34 @@ class KernelMiner:
             return
         if candidate is None:
             return
-        draft = self._draft(equivalent, sandbox, where)
-        if isinstance(draft, Reject):
-            yield draft
+        solved = self._solve(equivalent, sandbox, where)
+        if isinstance(solved, Reject):
+            yield solved
             yield self._row(candidate.links[0], candidate.links, equivalent)
-        else:
-            yield self._row(candidate.links[0], candidate.links, equivalent, candidate, draft)
+            return
+        definitions, found = solved
+        draft = self._draft(equivalent, write_reference(definitions, found["init"], found["inputs"]))
+        yield self._row(candidate.links[0], candidate.links, equivalent, candidate, draft)
+        with suppress(Unsliceable, TooMuchNativeCode):
+            whole = cut_candidate(self._source.tree, self._linker, equivalent, backward=True)
+            links = [link for link in whole.links if link not in candidate.links] if whole else []
+            outcome = sandbox.call(EXAMINE, draft.reference, limits=LIMITS) if links else None
+            if whole and outcome is not None and outcome.ok and outcome.value is not None:
+                gradient = Gradient(**outcome.value)
+                inputs = [*found["inputs"], *gradient.draws]
+                draft = self._draft(
+                    equivalent, write_reference(write_gradient(definitions, gradient, "Model"), found["init"], inputs)
+                )
+                backward = replace(whole, source=write_gradient(whole.source, gradient, "ModelNew"))
+                evidence = replace(equivalent, evidence=f"{GRADIENT} {equivalent.evidence}")
+                yield self._row(links[0], links, evidence, backward, draft)
 
-    def _draft(self, equivalent: Equivalent, sandbox: Caller, where: str) -> Draft | Reject:
-        """The equivalent as a reference, with inputs on which it runs."""
+    def _draft(self, equivalent: Equivalent, reference: str) -> Draft:
+        place = self._source.provenance(equivalent.plain_path, _lines(equivalent.plain))
+        return Draft(SourceKind.PAIRED, equivalent.plain.name, reference, place)
+
+    def _solve(self, equivalent: Equivalent, sandbox: Caller, where: str) -> tuple[str, dict[str, Any]] | Reject:
+        """The definitions of the equivalent as a reference, and arguments with which it runs."""
         name = equivalent.plain.name
         try:
             definitions = cut_reference(self._source.tree, equivalent)
@@ -150,9 +178,7 @@ class KernelMiner:
             return _reject("tasks", error.reason, error.detail, where)
         if equivalent.wrapper_text and equivalent.inputs and found["evidence"] != "test":
             return _reject("tasks", "example_fails", equivalent.evidence, where)  # guesses do not fit a bare kernel
-        reference = write_reference(definitions, found["init"], found["inputs"])
-        place = self._source.provenance(equivalent.plain_path, _lines(equivalent.plain))
-        return Draft(SourceKind.PAIRED, name, reference, place)
+        return definitions, found
 
     def _row(
         self,

@@ -34,11 +34,15 @@ class ExtendedTree:
 
 
 class RebuiltTree(ExtendedTree):
-    """An extended tree in which imports of extensions are replaced."""
+    """An extended tree in which imports of extensions are replaced.
 
-    def __init__(self, tree: Tree, repository: Repository, additions: Mapping[str, str]):
+    Args:
+        backward: keep what autograd functions do for gradients.
+    """
+
+    def __init__(self, tree: Tree, repository: Repository, additions: Mapping[str, str], *, backward: bool = False):
         super().__init__(tree, additions)
-        self._repository = repository
+        self._repository, self._backward = repository, backward
 
     def read(self, path: str) -> bytes:
         data = self._tree.read(path)
@@ -47,14 +51,14 @@ class RebuiltTree(ExtendedTree):
         module = self._repository.module(path)
         text = decode_source(data)
         if module is not None:
-            text = rebind(text, module, self._repository.aliases(path))
+            text = rebind(text, module, self._repository.aliases(path), backward=self._backward)
         return (text + self._additions.get(path, "")).encode()
 
 
-def rebind(text: str, module: ast.Module, aliases: Mapping[str, Alias]) -> str:
+def rebind(text: str, module: ast.Module, aliases: Mapping[str, Alias], *, backward: bool = False) -> str:
     """A file's text in which every alias of an extension is a top-level name bound to an extension that is built."""
-    imported = {name: alias for name, alias in aliases.items() if alias.extension is None}
-    edits = [*_forward_only(module), *_imports(module, imported)]
+    imported = {name: alias for name, alias in aliases.items() if not name.endswith("()")}
+    edits = [*(() if backward else _forward_only(module)), *_imports(module, imported)]
     bound = [name for name in imported if imported[name].lazy or any(name in names for _, _, _, names in edits)]
     lines = _answer_conditions(text, module).splitlines(keepends=True)
     kept = sorted(edits, key=lambda edit: (edit[0], -edit[1]))

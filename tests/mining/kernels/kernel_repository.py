@@ -220,6 +220,10 @@ def halve_torch(x):
     return 0.5 * x + 1.0
 
 
+def swish_reference(x):
+    return x * torch.sigmoid(x)
+
+
 class ScaledSwishTorch(nn.Module):
     def __init__(self, features):
         super().__init__()

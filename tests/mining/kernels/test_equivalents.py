@@ -130,6 +130,25 @@ def test_an_extension_that_a_function_imports_into_a_global_name_is_built():
     check(*pairs({"pkg/op.py": wrapper, "pkg/op2.py": "def add_ref(x):\n    return x + 1\n"})["add"])
 
 
+def test_an_extension_that_is_loaded_where_its_import_fails_or_inside_a_function_is_built():
+    load = '_C = load(name="pkg_C", sources=["a.cu"])\n'
+    head = "from torch.utils.cpp_extension import load\n"
+    for text in (
+        f"{head}try:\n    import pkg_C as _C\nexcept ImportError:\n    {load}\ndef add(x):\n    return _C.add(x)\n",
+        f"{head}def add(x):\n    {load}    return _C.add(x)\n",
+    ):
+        files = {"setup.py": "", "op.py": text, "op2.py": "def add_ref(x):\n    return x + 1\n"}
+        check(*pairs(files)["add"])
+
+
+def test_versions_of_one_name_are_told_apart_by_what_they_need():
+    text = HEAD + "class AddV1(nn.Module):\n    def forward(self, x):\n        return x + 1\n\n\n"
+    text += "class AddV2(nn.Module):\n    def forward(self, x):\n        return _C.add(x)\n"
+    found = pairs({"pkg/op.py": text})
+    assert list(found) == ["AddV2"]
+    check(*found["AddV2"])
+
+
 @pytest.mark.parametrize(
     "test",
     [

@@ -47,16 +47,17 @@ def tasks(kernels, sandbox):
     found = {
         key: probe(item.draft, TasksConfig(), sandbox, 5) for key, item in kernels.items() if item.draft is not None
     }
+    known = found.pop(("SwishFunction", "swish"))
+    assert isinstance(known, Reject) and known.reason == "benchmark"  # a problem of KernelBench
     assert all(isinstance(task, Task) for task in found.values()), found
     return found
 
 
 @pytest.fixture(scope="module")
 def verdicts(kernels, tasks):
-    config = VerifierConfig(backend=BackendType.EMULATED, input_sets=2)
+    config = VerifierConfig(backend=BackendType.EMULATED, input_sets=2, policy="audit")
     with Verifier(config) as verifier:
-        return {wrapper: verifier.verify(tasks[wrapper, binding], kernels[wrapper, binding].kernel.candidate)
-                for wrapper, binding in tasks}  # fmt: skip
+        return {key: verifier.verify(task, kernels[key].kernel.candidate) for key, task in tasks.items()}
 
 
 def test_every_wrapper_and_binding_is_a_row(kernels):
@@ -94,9 +95,13 @@ def test_a_row_holds_the_native_code_that_is_needed_and_no_more(kernels):
     assert row.provenance.path == "rowops/ops.py"
 
 
-def test_gradients_are_rows_but_no_tasks(kernels):
-    assert kernels["SwishFunction", "swish_backward"].draft is None
-    assert kernels["SwishFunction", "swish_backward"].kernel.candidate == ""
+def test_a_backward_kernel_has_the_gradient_of_the_plain_version_as_its_task(kernels, tasks):
+    key = "SwishFunction", "swish_backward"
+    assert kernels[key].kernel.equivalent == "the gradient of swish_reference of rowops/plain.py, by its name"
+    x, grad_output = tasks[key].inputs
+    assert x.shape == grad_output.shape
+    assert "torch.autograd.grad(output, x, grad_output)[0]" in tasks[key].reference
+    assert "swish_backward" in kernels[key].kernel.candidate
 
 
 def test_a_wrapper_with_a_plain_version_becomes_a_task_of_its_own_kind(kernels, tasks):
@@ -129,16 +134,15 @@ def test_what_a_test_expects_is_an_equivalent_as_well(kernels, tasks):
 def test_native_code_is_left_out_of_references_and_gradients_out_of_candidates(kernels, tasks):
     for key, task in tasks.items():
         assert "load_inline" not in task.reference
-        assert "swish_backward" not in kernels[key].kernel.candidate
+        assert ("swish_backward" in kernels[key].kernel.candidate) is (key[1] == "swish_backward")
 
 
-@pytest.mark.parametrize("wrapper", ["scale_shift", "FusedScaledSwish", "halve", "cube", "cubed_gap"])
-def test_a_right_kernel_is_accepted(verdicts, wrapper):
-    assert verdicts[wrapper].accepted, verdicts[wrapper].feedback
-
-
-def test_a_wrong_kernel_is_rejected_for_its_results(verdicts):
-    assert verdicts["fast_square"].error_class is ErrorClass.CORRECTNESS, verdicts["fast_square"]
+def test_all_kernels_but_the_wrong_one_are_accepted(verdicts):
+    wrong = {key: verdict for key, verdict in verdicts.items() if not verdict.accepted}
+    assert {key: verdict.error_class for key, verdict in wrong.items()} == {
+        ("fast_square", "square"): ErrorClass.CORRECTNESS
+    }
+    assert len(verdicts) == 7
 
 
 def test_a_licence_that_is_not_allowed_is_a_reject(kernels):
