@@ -26,7 +26,7 @@ class TimingPolicy:
             it more.
         hopeless: measuring ends where it would take so many times `seconds` for the medians to become certain.
         slow: how many times slower than the reference a candidate may be to be measured as long as others.
-        long_ms: one call is enough of a slower candidate whose calls take longer than this, and one turn where the
+        longest_ms: one call is enough of a slower candidate whose calls take longer than this, and one turn where the
             calls of either side do.
     """
 
@@ -44,7 +44,6 @@ class TimingPolicy:
     seconds: float = 2.5
     hopeless: float = 10.0
     slow: float = 20.0
-    long_ms: float = 150.0
     longest_ms: float = 1000.0
 
     def agree(self, first: Turn, second: Turn) -> bool:
