@@ -10,15 +10,21 @@ from musadata.mining.kernels.repository import Definition, Repository, folder_di
 
 DEFINED = re.compile(r"^(?:class|def)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
 METHOD = re.compile(r"^    def[ \t]+(?!test_)([A-Za-z_]\w*)", re.MULTILINE)
-# Names of plain versions ("scan_ref", "naive_scan", "ScanTorch"), and words in names of fast ones.
+# Words in names of plain versions ("scan_ref", "naive_scan", "ScanTorch"), of their files, and of fast ones.
+WORDS = (
+    "ref reference torch pytorch pt naive native eager slow py python cpu vanilla golden gold baseline original simple"
+)
+LOWER, UPPER = WORDS.replace(" ", "|"), "|".join([*map(str.capitalize, WORDS.split()), "PyTorch", "PT"])
 PLAIN = re.compile(
-    r"^(?:ref|reference|torch|pytorch|naive|native|eager|slow|py|python|cpu|vanilla)_(?P<after>\w+)$"
-    r"|^(?P<before>\w+?)_(?:ref|reference|torch|pytorch|naive|native|eager|slow|py|python|cpu|vanilla|golden|gold)$"
-    r"|^(?:Ref|Reference|Torch|PyTorch|Pytorch|Naive|Native|Eager|Slow|Python|Vanilla)(?P<behind>[A-Z]\w*)$"
-    r"|^(?P<front>[A-Z]\w*?)(?:Ref|Reference|Torch|PyTorch|Pytorch|Naive|Native|Eager|Slow|Python|Vanilla)$"
+    rf"^(?:{LOWER})_(?P<after>\w+)$|^(?P<before>\w+?)_(?:{LOWER})$"
+    rf"|^(?:{UPPER})(?P<behind>[A-Z]\w*)$|^(?P<front>[A-Z]\w*?)(?:{UPPER})$"
 )
 PLAIN_FILE = re.compile(r"(?:^|[/_])(?:ref|reference|torch|pytorch|naive|native|eager|slow|golden)(?:_\w+)?\.py$")
-FAST = re.compile(r"_?(cuda|gpu|fused|fast|kernel|autograd|function|func|fn|ops?|forward|fwd|impl|ext|apply)_?", re.I)
+FAST = re.compile(
+    r"_?(cuda|gpu|fused|fast|flash|efficient|eff|optimized|kernel|autograd|function|func|fn|ops?|forward|fwd|impl|ext"
+    r"|apply)_?",
+    re.I,
+)
 VERSION = re.compile(r"_?[vV]\d+(?=$|_|[A-Z])")
 MAX_FOLDERS = 2  # between a wrapper and a plain version whose name does not say that it is one
 

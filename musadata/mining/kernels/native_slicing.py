@@ -287,7 +287,8 @@ class _Flattener:
         without = PYTHON_INCLUDE.sub("", text)  # often only for Windows, which wants an entry point
         text = text if re.search(r"\b_?Py[A-Z]\w*_\w+", without) else without
         for removed, successor in REMOVED.items():
-            text = re.sub(removed, successor, text)
+            own = re.search(rf"[\w>&*]\s+(?:{removed})\s*\([^;{{}}()]*\)\s*\{{", text)  # a function of the repository
+            text = text if own else re.sub(removed, successor, text)
         return self._defined(text) + (text if CONDITIONAL.search(text) else _included_once(text))
 
     def _defined(self, text: str) -> str:

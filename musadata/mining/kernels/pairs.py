@@ -199,7 +199,7 @@ class Linker:
             found = [use.extension]
         else:
             found = [item for item in named if f".{use.target}".endswith(f".{item.name}")] or named
-            if not found and binding.library == last:
+            if not found and (binding.library == last or binding in self.repository.unclaimed):
                 found = [Extension(last, binding.path.rpartition("/")[0], frozenset())]
         return [item for item in found if self._is_bound_in(item, binding)]
 

@@ -23,6 +23,9 @@ DEVICE_SUFFIXES = (".cu", ".cuh", ".mu", ".muh")
 BUILDS = re.compile(
     r"Extension\b|extension\s*\(|\bload(_inline)?\s*\(|\bsources\b"
 )  # in every file that builds an extension
+IMPORTED = re.compile(
+    r"^[ \t]*(?:from +([\w.]+) +import +(?:\(([\w,\s]+)\)|([\w, ]+))|import +([\w.]+)(?: +as +(\w+))?)", re.MULTILINE
+)
 VENDORED = ("third_party/", "cutlass/", "composable_kernel/", "third-party/", "externals/")
 Definition = ast.FunctionDef | ast.ClassDef
 
@@ -108,6 +111,7 @@ class Repository:
         """What names in Python files mean."""
         importable = {extension.name.rpartition(".")[2] for extension in self.extensions}
         importable |= {item.library for item in self.bindings if not item.library.startswith(OPERATORS)} - {EXTENSION}
+        importable |= self._unnamed()
         paths = self.python_paths
         if len(paths) > MAX_NAMING:
             words = importable | {name.removesuffix("()") for _, name in self._loaded if name}
@@ -117,6 +121,23 @@ class Repository:
             paths = [path for path in paths if told.search(self.text(path))]
         loaded = self._loaded | {("", item.name): item for item in self.extensions if "." in item.name}
         return ExtensionNames(self.module, frozenset(paths), frozenset(importable), loaded)
+
+    @cached_property
+    def unclaimed(self) -> frozenset[Binding]:
+        """Bindings that no extension with a known name holds: build scripts may compute the name."""
+        claimed = frozenset(path for item in self.extensions for path in self.files_of(item))
+        return frozenset(item for item in self.bindings if item.library == EXTENSION and item.path not in claimed)
+
+    def _unnamed(self) -> set[str]:
+        """The modules of no file from which only names are used that unclaimed code binds."""
+        bound, found = {item.name for item in self.unclaimed}, set[str]()
+        for path in self.python_paths if bound else ():
+            text = self.text(path)
+            for source, listed, names, module, alias in IMPORTED.findall(text):
+                own = alias or module.rpartition(".")[2]
+                used = set(re.findall(r"\w+", listed or names) or re.findall(rf"\b{re.escape(own)}\.(\w+)", text))
+                found |= {(source or module).rpartition(".")[2]} if used and used <= bound else set()
+        return found - {PurePosixPath(path).stem for path in self.python_paths}
 
     def aliases(self, path: str) -> dict[str, Alias]:
         """The names in a file that mean an extension or one of its bindings."""

@@ -252,3 +252,20 @@ def test_a_candidate_is_compiled_as_its_build_script_compiles_it():
     assert "WITH_HIP" not in candidate
     assert "Python.h" not in candidate
     assert "<ATen/cuda/Atomic.cuh>" in candidate
+
+
+def test_a_function_that_pytorch_had_once_is_kept_where_the_repository_defines_it():
+    native = NATIVE.replace("<<<1, 1>>>", "<<<THCCeilDiv(4, 2), 1>>>")
+    own = "int THCCeilDiv(int a, int b) { return (a + b - 1) / b; }\n"
+    for text, name in ((native, "at::ceil_div(4, 2)"), (own + native, "<THCCeilDiv(4, 2)")):
+        files = {"a.cu": text, "pkg/op.py": WRAPPER, "pkg/op2.py": "def add_ref(x):\n    return x + 1\n"}
+        assert name in pairs(files)["add"][1]
+
+
+def test_an_extension_whose_name_the_build_computes_is_known_by_what_is_taken_from_it():
+    files = {
+        "setup.py": SETUP.replace('"pkg._C"', "name_of(backend)"),
+        "op.py": WRAPPER.replace("from pkg import _C", "import torch.version\nimport fast_add as _C"),
+        "op2.py": "def add_ref(x):\n    return x + 1\n",
+    }
+    check(*pairs(files)["add"])
