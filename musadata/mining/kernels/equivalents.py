@@ -94,7 +94,8 @@ def defined_names(repository: Repository) -> dict[str, list[str]]:
     found: dict[str, list[str]] = defaultdict(list)
     for path in repository.python_paths:
         for name in dict.fromkeys(DEFINED.findall(repository.text(path))):
-            found[name].append(path)
+            if not name.startswith("test"):
+                found[name].append(path)
     return found
 
 

@@ -17,7 +17,8 @@ DEVICE = (".cu", ".mu")
 LOADERS = frozenset({"load", "load_inline"})
 NAMES = ("name", "module_name")
 PATHS = frozenset(("join", "joinpath", "Path", "glob", "iglob", "rglob", "abspath", "relpath", "realpath", "dirname"))
-PLAIN = PATHS | {"resolve", "str", "list", "sorted", "set", "append", "extend"}
+READERS = frozenset({"open", "read", "read_text"})
+PLAIN = PATHS | READERS | {"resolve", "str", "list", "sorted", "set", "append", "extend"}
 # Macros that a build defines: `("WITH_CUDA", None)` of `define_macros`, or the flag "-DWITH_CUDA".
 MACRO = re.compile(r"""["']-D([A-Z]\w*)(?:=1)?["']|\(\s*["']([A-Z]\w*)["']\s*,\s*(?:None|["']?1["']?)\s*\)""")
 FOR_DEVICE = re.compile(r"^(?!.*(?:NO_|HIP|ROCM)).*(?:CUDA|GPU)")
@@ -95,7 +96,7 @@ def _extension(path: str, call: ast.Call, files: frozenset[str], bound: Bound) -
         return None
     folder = str(PurePosixPath(path).parent)
     folder = "" if folder == "." else folder
-    given = [value for key, value in keywords.items() if key.startswith("sources")] or call.args[1:2]
+    given = [value for key, value in keywords.items() if key.endswith("sources")] or call.args[1:2]
     sources = frozenset(_sources(ast.Tuple(given, ast.Load()), folder, files, bound))
     if _is_builder(call.func, bound, DEVICE_BUILDERS) and not any(path.endswith(DEVICE) for path in sources):
         sources = frozenset()  # those for the device are computed

@@ -17,7 +17,7 @@ from musadata.mining.kernels.repository import Definition, Repository, folder_di
 from musadata.sources.protocol import Tree
 
 MAX_DEPTH = 12  # calls from a bound function to a kernel
-MAX_MACROS = 3  # macros inside macros
+MAX_MACROS = 6  # macros inside macros
 MIN_NAME = 3  # letters of a kernel that is only mentioned
 
 
@@ -199,8 +199,10 @@ class Linker:
             found = [use.extension]
         else:
             found = [item for item in named if f".{use.target}".endswith(f".{item.name}")] or named
-            if not found and (binding.library == last or binding in self.repository.unclaimed):
+            if not found and binding.library == last:
                 found = [Extension(last, binding.path.rpartition("/")[0], frozenset())]
+            elif not found and binding in self.repository.unclaimed:
+                found = [Extension(last, "", frozenset())]
         return [item for item in found if self._is_bound_in(item, binding)]
 
     def _is_bound_in(self, extension: Extension, binding: Binding) -> bool:
@@ -237,8 +239,10 @@ class Linker:
             known = [item for item in self._near(name, function.path, function.scope, extension) if item.is_kernel]
             found += [item for item in known if item.parameters == arguments] or known
             launched |= {name} if known else set()
-        mentions = function.mentions | self._in_macros(function)
+        expanded = self._in_macros(function)
+        mentions = function.mentions | expanded
         called = function.calls | {name for name in mentions & self._kernel_names if len(name) > MIN_NAME}
+        called |= {item.name for item in self.repository.native[function.path].functions if item.name in expanded}
         called |= {target for call in function.calls for target in self._registered.get(call, ())}
         called |= {
             f"{before}{word}{behind}"

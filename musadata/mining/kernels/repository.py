@@ -57,10 +57,18 @@ class Repository:
         module = self.module(path) if text and BUILDS.search(text) else None
         if module is not None:
             self.macros |= device_macros(text)
-            for variable, extension in find_extensions(path, module, self._files):
+            for variable, found in find_extensions(path, module, self._files):
+                extension = self._with_code(found)
                 self.extensions.append(extension)
                 if variable:
                     self._loaded[path, variable] = extension
+
+    def _with_code(self, extension: Extension) -> Extension:
+        """An extension of `load_inline` with the code that it reads from files."""
+        read = [path for path in sorted(extension.sources) if path.endswith(DEVICE_SUFFIXES)]
+        if not extension.functions or extension.inline or not read:
+            return extension
+        return replace(extension, inline="\n".join(self._tree.read(path).decode("utf-8", "replace") for path in read))
 
     def _parse_native(self) -> Iterator[NativeFile]:
         """Native files and code in Python strings; only the strings if no file is device code."""

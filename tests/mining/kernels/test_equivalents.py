@@ -269,3 +269,16 @@ def test_an_extension_whose_name_the_build_computes_is_known_by_what_is_taken_fr
         "op2.py": "def add_ref(x):\n    return x + 1\n",
     }
     check(*pairs(files)["add"])
+
+
+def test_inline_code_that_a_file_holds_is_read_and_followed_through_macros():
+    native = NATIVE.partition("PYBIND11")[0].replace("torch::Tensor add(", "torch::Tensor launch(")
+    native += "#define DISPATCH(x) launch(x)\ntorch::Tensor add(torch::Tensor x) { return DISPATCH(x); }\n"
+    text = (
+        "from pathlib import Path\nfrom torch.utils.cpp_extension import load_inline\n"
+        'code = (Path(__file__).parent / "fast.cuh").read_text()\n'
+        'lib = load_inline(name="fast", cpp_sources=["torch::Tensor add(torch::Tensor x);"], cuda_sources=[code], '
+        'functions=["add"])\n\n\ndef add(x):\n    return lib.add(x)\n'
+    )
+    files = {"a.cu": "", "setup.py": "", "pkg/fast.cuh": native, "pkg/op.py": text}
+    check(*pairs({**files, "pkg/ref.py": "def add(x):\n    return x + 1\n"})["add"])
