@@ -126,9 +126,6 @@ class _Comparisons:
             node.name: node for node in (self.module.body if self.module else ()) if isinstance(node, ast.FunctionDef)
         }
         self._bound = {name.partition(".")[0].removesuffix("()") for name in repository.names.of(path)}
-        assigned = [node for node in (self.module.body if self.module else ()) if isinstance(node, ast.Assign)]
-        calling = [node for node in assigned if any(isinstance(item, ast.Call) for item in ast.walk(node))]
-        self._constants = [node for node in assigned if node not in calling]
         self._wrappers = wrappers
         self._comparers = COMPARERS | {name for name, node in self._functions.items() if _compares(node)}
 
@@ -139,7 +136,7 @@ class _Comparisons:
         )
 
     def pairs(self, place: ast.FunctionDef, statements: list[ast.stmt]) -> Iterator[Equivalent]:
-        flat = list(flat_statements(self.prepared(place, statements)))
+        flat = list(flat_statements(self.prepared(statements)))
         for number, (statement, _) in enumerate(flat):
             for first, second in self.sides(statement):
                 sides = [self._slice(flat, number, side) for side in (first, second)]
@@ -148,13 +145,10 @@ class _Comparisons:
                     if item is not None:
                         yield item
 
-    def prepared(self, place: ast.FunctionDef, statements: list[ast.stmt]) -> list[ast.stmt]:
-        """The file's constants and a test's statements, in which helpers and methods are called by name."""
+    def prepared(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        """A test's statements, in which helpers and methods are called by name."""
         unbound, direct = Unbound(self.module), _Direct(self._functions)
-        known = self._constants if place.name in self._functions or place.name != "main" else ()
-        found = [
-            unbound.visit(direct.visit(copy.deepcopy(one))) for item in (*known, *statements) for one in _each(item)
-        ]
+        found = [unbound.visit(direct.visit(copy.deepcopy(one))) for item in statements for one in _each(item)]
         return list(map(ast.fix_missing_locations, found))
 
     def sides(self, statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:

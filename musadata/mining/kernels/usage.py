@@ -42,8 +42,8 @@ def _test_files(repository: Repository, near: str, names: frozenset[str]) -> lis
 def straight_lines(
     module: ast.Module | None, is_read: Callable[[ast.AST], bool] = lambda node: True
 ) -> Iterator[tuple[ast.FunctionDef, list[ast.stmt]]]:
-    """The top level and every function with its body, in which parameters are set to defaults, first `parametrize`
-    values, or what the fixture of their name returns.
+    """The top level and every function with the file's assignments and its body, in which parameters are set to
+    defaults, first `parametrize` values, or what the fixture of their name returns.
 
     `is_read`: whether a function, or the file, is worth reading.
     """
@@ -62,10 +62,11 @@ def straight_lines(
         if module
         else {}
     )
+    stated = [node for node in (module.body if module else ()) if isinstance(node, ast.Assign)]
     for node in ast.walk(module) if module else ():
         if isinstance(node, ast.FunctionDef) and is_read(node):
             given = _given(node, module, owners.get(id(node)), MAX_FIXTURES)
-            yield node, read([*given, *node.body])
+            yield node, read([*stated, *given, *node.body])
 
 
 def _is_main(node: ast.stmt) -> TypeGuard[ast.If]:

@@ -171,6 +171,13 @@ def test_the_arguments_of_a_call_are_read_from_parameters_fixtures_loops_and_bra
     assert [ast.unparse(call) for call in call_examples(statements, frozenset({"add"}))] == ["add(torch.ones(3))"]
 
 
+def test_parameters_that_a_file_states_for_several_tests_are_read():
+    text = "sizes = [2 + 1] * 2\n\n@pytest.mark.parametrize('n', sizes)\ndef test(n):\n    add(torch.ones(n))"
+    ((_, statements),) = [item for item in straight_lines(ast.parse(text)) if item[0].name == "test"]
+    (call,) = call_examples(statements, frozenset({"add"}))
+    assert eval(ast.unparse(call.args[0]), {"torch": torch}).shape == (3,)
+
+
 def test_a_variable_that_doubles_in_every_line_is_not_written_out():
     lines = "".join(f"    x{number + 1} = x{number} + x{number}\n" for number in range(200))
     (_, body), *_ = reversed(list(straight_lines(ast.parse(f"def test(x0):\n{lines}    add(x200)"))))
