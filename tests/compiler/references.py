@@ -308,6 +308,11 @@ FIXTURES = {
         half("bfloat16", two(tensor(2, 24, 9, 10), tensor(1, 24, 8, 8))),
         "self.c = nn.Conv2d(24, 72, 3, padding=1, dtype=torch.bfloat16)",
     ),
+    "deep convolution": Fixture(
+        "return self.c(x)",
+        two(tensor(2, 24, 9, 10), tensor(1, 24, 8, 8)),
+        "self.c = nn.Conv2d(24, 64, 3, padding=1)",
+    ),
     "wide 3-D convolution": Fixture(
         "return self.c(x)",
         two(tensor(2, 3, 5, 6, 4), tensor(1, 3, 4, 5, 7)),

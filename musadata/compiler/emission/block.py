@@ -284,13 +284,19 @@ class Block:
         if not isinstance(value, Choose) or not is_new or self.printer.scalar(value.no) != identity:
             yield self.value(value)
             return
+        with self.chosen(value) as yes:
+            self._prepare(yes, root=True)
+            self._name_loads(yes)
+            yield self.printer.scalar(yes)
+
+    @contextmanager
+    def chosen(self, value: Choose) -> Iterator[Scalar]:
+        """The first side of a choice, inside of an `if`."""
         self._count(value)
         self._name_positions(value)
         self._prepare(value.condition, root=False)
         with self.when(self.printer.scalar(value.condition)):
-            self._prepare(value.yes, root=True)
-            self._name_loads(value.yes)
-            yield self.printer.scalar(value.yes)
+            yield value.yes
 
     def name_shared(self, values: Sequence[Scalar]) -> None:
         """Give what several values load a variable."""

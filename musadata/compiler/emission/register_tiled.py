@@ -22,7 +22,7 @@ from musadata.compiler.emission.tile_operands import (
     is_multiple,
     load_functions,
     own_names,
-    read_operand,
+    read_operands,
     write_grid,
     write_places,
     write_slices,
@@ -124,7 +124,10 @@ def fitted(tile: RegisterTile, kernel: Kernel, blocks: int) -> RegisterTile:
     if all(operand.base is not None for operand in _operands(Block(()), kernel)):
         return tile
     is_few = tile == MEDIUM and blocks < _FEW_BLOCKS
-    return replace(MEDIUM, thread_rows=4) if is_few else _ELEMENTWISE.get(tile, tile)
+    tile = replace(MEDIUM, thread_rows=4) if is_few else _ELEMENTWISE.get(tile, tile)
+    channel, *taps = kernel.reductions[0].axes
+    depths = (tile.depth, 16, 8) if taps else ()  # slices of channels of one tap: see `read_operands`
+    return replace(tile, depth=next((one for one in depths if (channel.extent.constant or 1) % one == 0), tile.depth))
 
 
 def gated_steps(sizes: tuple[int, int, int]) -> tuple[Step, ...]:
@@ -134,10 +137,9 @@ def gated_steps(sizes: tuple[int, int, int]) -> tuple[Step, ...]:
     return replace(tile, cols=tile.cols // 2), stage, share
 
 
-def _operands(block: Block, kernel: Kernel) -> tuple[Operand, Operand]:
-    stage, (_, rows, cols) = kernel.reductions[0], parts_of(kernel)
-    left = read_operand(block, stage, "left", rows, "float32")
-    right = read_operand(block, stage, "right", cols, "float32")
+def _operands(block: Block, kernel: Kernel, depth: int = 0) -> tuple[Operand, Operand]:
+    _, rows, cols = parts_of(kernel)
+    left, right = read_operands(block, kernel.reductions[0], rows, cols, "float32", depth)
     return left, replace(right, beside=beside_of(kernel))
 
 
@@ -148,7 +150,7 @@ def emit_register_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     tile = RegisterTile(whole.rows, whole.cols * len(kernel.reductions), whole.depth, share.rows, share.cols)
     own = [*own_names(kernel.axes), *(v.name for v in stage.axes), *_NAMES, stage.local]
     block = Block.of(kernel, schedule, own)
-    operands, own_tile = _operands(block, kernel), tile.half if is_gated(kernel) else tile
+    operands, own_tile = _operands(block, kernel, tile.depth), tile.half if is_gated(kernel) else tile
     _write_positions(block, tile, operands, own_tile.cols, *longest_first(block, kernel, whole))
     write_places(block, tile, operands)
     write_entry(block, kernel)

@@ -19,7 +19,7 @@ from musadata.compiler.emission.tile_operands import (
     flat_name,
     load_functions,
     own_names,
-    read_operand,
+    read_operands,
     write_fetch,
     write_grid,
     write_places,
@@ -116,9 +116,8 @@ class _OnTensorCores:
         self.dtype, (_, self.rows, self.cols) = half_type(kernel), parts_of(kernel)
         own = [*own_names(kernel.axes), *(v.name for v in self.stage.axes), *_NAMES, self.stage.local]
         block = self.block = Block.of(kernel, schedule, own)
-        sides = (("left", self.rows), ("right", self.cols))
         self.vectors = StoredVectors.of(block, kernel, self.cols, self.dtype)
-        self.operands = [read_operand(block, self.stage, side, axes, self.dtype) for side, axes in sides]
+        self.operands = read_operands(block, self.stage, self.rows, self.cols, self.dtype, self.tile.depth)
 
     def emit(self) -> EmittedKernel:
         """Fetch slices, multiply them, and store what is made of the sums."""

@@ -40,11 +40,12 @@ from musadata.compiler.ir.index_formulas import (
     Operation,
     Size,
     Variable,
+    as_index,
     divide,
     of,
     product,
 )
-from musadata.compiler.ir.scalar import Load, Scalar
+from musadata.compiler.ir.scalar import Choose, Literal, Load, Scalar
 from musadata.compiler.ir.schedule import Step
 from musadata.compiler.lowering.fusion import Kernel, Reduce
 from musadata.compiler.lowering.layout import flat_position, flatten
@@ -99,6 +100,7 @@ class Operand:
         value: its element at (`axes`, `inner`).
         axis: the name of the flat position over `axes`, which has `count` points.
         along_depth: neighbouring threads walk along the inner axes.
+        parts: the axes that stay the same within a slice, where `inner` is the walk within one; see `Slices`.
         base: the offset of its first element along the direction in which it is contiguous, if it moves in vectors.
         beside: the tensor whose lines fill the second half of the tile, in the same places as those of its own.
     """
@@ -110,6 +112,7 @@ class Operand:
     inner: tuple[Variable, ...]
     axis: str
     count: Expression
+    parts: tuple[Variable, ...] = ()
     beside: str = ""
 
     @cached_property
@@ -119,7 +122,7 @@ class Operand:
 
     @cached_property
     def base(self) -> Index | None:
-        if not isinstance(self.value, Load) or self.value.buffer.dtype != self.dtype or self.value.children:
+        if self.parts or not isinstance(self.value, Load) or self.value.buffer.dtype != self.dtype or self.value.children:
             return None
         many = VECTORS[self.dtype]["count"]
         rest = flatten(self.value.index, self.value.buffer.shape) - flat_position(self.moving)
@@ -212,11 +215,34 @@ def own_names(kernel_axes: Sequence[Variable]) -> list[str]:
     moved = [f"{side}_{what}" for side in ("left", "right") for what in ("tile", "next", "k", "row", "col")]
     moved += [f"loaded_{name}" for name in ("tile_row", "tile_col", *(v.name for v in kernel_axes))]
     plain = "tile_row tile_col first_row first_col k start next current fetch rest filled i j sums left right aligned"
+    plain += " slice inner"
     return [*moved, *plain.split()]
 
 
-def read_operand(block: Block, stage: Reduce, side: str, axes: tuple[Variable, ...], dtype: str) -> Operand:
-    """One side. Where a thread brings the same row or column of every slice, its axes are known before the first."""
+def read_operands(
+    block: Block, stage: Reduce, rows: tuple[Variable, ...], cols: tuple[Variable, ...], dtype: str, depth: int = 0
+) -> list[Operand]:
+    """Both sides, for slices of `depth` steps (0: of any). Where a thread brings the same row or column of every slice,
+    its axes are known before the first.
+
+    Convolutions that would work out channel and tap of each element go by slices of `depth` channels of one tap, so
+    that a place in the window is worked out once for each slice. Channels change last: what a slice has brought of
+    neighbouring taps is still in the cache.
+    """
+    sides = [_read_operand(block, stage, side, axes, dtype) for side, axes in (("left", rows), ("right", cols))]
+    channel, *taps = stage.axes
+    channels = channel.extent.constant
+    is_gathered = any(operand.base is None and not operand.along_depth for operand in sides)
+    if not (depth and taps and is_gathered and channels and channels % depth == 0):
+        return sides
+    part, inner = Variable(f"{channel.name}_part", as_index(channels // depth)), Variable("inner", as_index(depth))
+    moved = {channel: of(part) * depth + of(inner)}
+    stage = replace(stage, axes=(inner,), loops=tuple(substitute(formula, moved) for formula in stage.loops))
+    sides = [_read_operand(block, stage, side, axes, dtype) for side, axes in (("left", rows), ("right", cols))]
+    return [replace(operand, parts=(part, *taps)) for operand in sides]
+
+
+def _read_operand(block: Block, stage: Reduce, side: str, axes: tuple[Variable, ...], dtype: str) -> Operand:
     assert stage.contraction is not None
     value = stage.contraction.left if side == "left" else stage.contraction.right
     name, count = flat_name(side, axes), count_of(block, axes)
@@ -295,8 +321,7 @@ def write_slices(
     ):
         block.declare("next", start + tile.depth)
         with block.when(following):
-            for operand in operands:
-                _fetch(block, tile, operand, depth, Name(f"{operand.side}_next")["i"])
+            _fetch_slice(block, tile, operands, depth, lambda operand: Name(f"{operand.side}_next")["i"])
         with block.when(start >= 0):
             multiply()
         with block.when(following):
@@ -318,8 +343,7 @@ def write_fetch(
     and its first calls: all slices but one that shared memory holds are on their way. `target` is the place of a
     thread's element i in a slice."""
     with _fixed_lines(block, tile, operands), block.scope(_fetching):
-        for operand in operands:
-            _fetch(block, tile, operand, depth, target(operand, Name("filled")), copied=True)
+        _fetch_slice(block, tile, operands, depth, lambda operand: target(operand, Name("filled")), copied=True)
         block.run("__pipeline_commit")
     block.blank()
     for ahead in range(STAGES - 1):
@@ -358,6 +382,27 @@ def _declare_line(block: Block, tile: BlockTile, operand: Operand, line: Express
     block.variable(f"const {C_TYPES[operand.dtype]}*", operand.pointer, chosen)
 
 
+def _fetch_slice(
+    block: Block,
+    tile: BlockTile,
+    operands: Sequence[Operand],
+    depth: Expression,
+    target: Callable[[Operand], Expression],
+    *,
+    copied: bool = False,
+) -> None:
+    """Bring a thread's elements of the next slice of both operands."""
+    head, parts = len(block.body), operands[0].parts
+    if parts:
+        block.declare("slice", Name("next") / tile.depth)
+        block.name_flat(parts, "slice")
+        head = len(block.body)
+    for operand in operands:
+        _fetch(block, tile, operand, depth, target(operand), copied=copied)
+    block.printer.rename = None
+    decode_used(block, head, ("slice", parts))
+
+
 def _fetch(
     block: Block, tile: BlockTile, operand: Operand, depth: Expression, target: Expression, *, copied: bool = False
 ) -> None:
@@ -369,7 +414,10 @@ def _fetch(
         if operand.along_depth:
             _declare_line(block, tile, operand, line)
             changing.insert(0, (operand.axis, operand.axes))
-        block.declare(position, total([("+", Name("next")), ("+", k)]))
+        if operand.parts:
+            block.printer.rename = {position: k if isinstance(k, Name) else Group(k)}
+        else:
+            block.declare(position, total([("+", Name("next")), ("+", k)]))
         for name, axes in changing:
             block.name_flat(axes, name)
         if operand.group > 1:
@@ -384,9 +432,16 @@ def _fetch(
             return
         assert not operand.beside, "lines of two tensors move in vectors"
         block.assign(target, stored(number(0, "float32"), operand.dtype))
-        with block.when(every(Name(operand.axis) < operand.count, Name(position) < depth)):
-            head = len(block.body)
-            block.assign(target, element_of(block, operand))
+        tests = [Name(operand.axis) < operand.count]
+        if copied or not operand.parts:  # otherwise the caller has asked
+            tests.append(Name("next" if operand.parts else position) < depth)
+        with block.when(every(*tests)):
+            head, value = len(block.body), operand.value
+            if isinstance(value, Choose) and isinstance(value.no, Literal) and value.no.value == 0:
+                with block.chosen(value) as inside:
+                    block.assign(target, element_of(block, replace(operand, value=inside)))
+            else:
+                block.assign(target, element_of(block, operand))
             decode_used(block, head, *changing)
 
 

@@ -211,6 +211,17 @@ def test_a_pointwise_convolution_is_a_product_for_each_image(graph_of):
     assert " / (height * width)" not in source
 
 
+def test_a_convolution_of_many_channels_goes_by_taps(graph_of):
+    """A place in the window is worked out once for each slice; four channels are too few for slices of their own."""
+    deep, wide = graph_of("deep convolution"), graph_of("wide convolution")
+    sizes = {origin.name: 64 for graph in (deep, wide) for origin in graph.sizes}
+    source = build_candidate(deep, PLANS[0], sizes).source
+    depth = re.search(r"const int slice = next / (\d+);", source)
+    assert depth and 24 % int(depth[1]) == 0 and "const int kw = slice % 3;" in source
+    assert "% 3" not in source.split("slice % 3;")[1].split("start >= 0")[0]
+    assert "int slice" not in build_candidate(wide, PLANS[0], sizes).source
+
+
 def test_a_convolution_finds_the_place_of_a_column_once_and_not_for_each_slice(graph_of):
     sizes = dict.fromkeys(("batch", "height", "width"), 64)
     source = build_candidate(graph_of("wide convolution"), PLANS[0], sizes).source
