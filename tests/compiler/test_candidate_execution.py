@@ -295,11 +295,11 @@ def test_the_long_operand_of_a_narrow_product_is_read_once(name, few, size, grap
     assert verdict.accepted, verdict.feedback
 
 
-@pytest.mark.parametrize("name", ["matrix product", "half product"])
-@pytest.mark.parametrize(("few", "size"), [(0, 8), (0, 16), (0, 32), (1, 8), (1, 16), (1, 32)])
+@pytest.mark.parametrize("name", ["matrix product", "half product", "turned halves"])
+@pytest.mark.parametrize(("few", "size"), [(0, 8), (0, 16), (0, 32), (1, 8), (1, 16), (1, 32), (1, 96)])
 def test_tiles_are_as_narrow_as_products(name, few, size, graph_of, verifier):
     graph = graph_of(name)
-    (narrow,) = graph.inputs[few].type.shape[few if name == "matrix product" else 0].atoms()
+    (narrow,) = graph.inputs[few].type.shape[{"half product": 0, "turned halves": 1 - few}.get(name, few)].atoms()
     sizes = dict.fromkeys((origin.name for origin in graph.sizes), 65536) | {narrow.name: size}
     candidate = build_candidate(graph, PLANS[2], sizes)
     tile = candidate.kernels[0].schedule.tile
@@ -386,7 +386,7 @@ def test_products_of_few_rows_are_accepted(name, rows, schedule, graph_of, verif
 @pytest.mark.parametrize(
     ("name", "plan", "schedule"),
     [
-        ("deep product", 0, "medium register tiles"),
+        ("deep product", 0, "small register tiles"),
         ("deep product", 2, "shared-memory tiles"),
         ("deep half batches", 0, "tensor core tiles"),
         ("deep half batches", 3, "tensor core tiles"),

@@ -5,6 +5,7 @@ tile of the output and each thread a rectangle of it in registers, so that a val
 times.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -17,7 +18,6 @@ from musadata.compiler.emission.tile_operands import (
     BlockTile,
     Operand,
     alignment,
-    count_blocks,
     flat_name,
     is_multiple,
     load_functions,
@@ -28,11 +28,11 @@ from musadata.compiler.emission.tile_operands import (
     write_slices,
 )
 from musadata.compiler.emission.tiled import (
-    BUSY_BLOCKS,
     beside_of,
     is_gated,
-    longest_first,
     parts_of,
+    places_of_block,
+    tile_of,
     write_depth,
     write_entry,
     write_results,
@@ -41,6 +41,7 @@ from musadata.compiler.ir.code import THREAD_X, Binary, Braces, Comment, Express
 from musadata.compiler.ir.index_formulas import Variable, as_index, divide, of
 from musadata.compiler.ir.schedule import Schedule, Stage, Step, Tile, Unroll
 from musadata.compiler.lowering.fusion import Kernel
+from musadata.tracing.roofline import H100
 
 _NAMES = ("thread_row", "thread_col", "first", "part", "line", "row_parts", "row_sum", "step")
 _PADDING = 4  # floats at the end of a tile's row, so that threads which write a column reach different banks
@@ -67,32 +68,44 @@ class RegisterTile(BlockTile):
         """How the lanes of a warp lie: 4 x 8, and otherwise where a side has fewer rectangles."""
         down = self.rows // self.thread_rows
         across = self.cols // self.thread_cols
-        return (down, 32 // down) if down < 4 else (32 // min(8, across), min(8, across))
+        beside = math.gcd(8, across)
+        return (down, 32 // down) if down < 4 else (32 // beside, beside)
+
+    @property
+    def work(self) -> tuple[float, float, float]:
+        words = 1 / self.thread_rows + 1 / self.thread_cols / 4  # lanes beside each other share the left one
+        return 2 / H100.fp32, words, 4
 
     def steps(self, sizes: tuple[int, int, int]) -> tuple[Step, ...]:
         own = self.thread_rows, self.thread_cols
-        tile = Tile(self.rows, self.cols, self.depth, sizes[1] > sizes[2])
+        tile = tile_of(self.rows, self.cols, self.depth, *sizes[1:])
         return tile, Stage("operands", "shared", 2), Unroll("sums", own[0] * own[1], *own)
 
 
 LARGE, MEDIUM = RegisterTile(128, 128, 16, 8, 8), RegisterTile(64, 64, 16, 8, 4)
-SHAPES = (LARGE, MEDIUM)
-# Fewer threads with more sums each read less from shared memory, but fewer of them wait.
+_SMALL = (RegisterTile(64, 32, 16, 4, 4), RegisterTile(32, 64, 16, 4, 4))
+SHAPES = (
+    LARGE,
+    RegisterTile(96, 96, 16, 12, 4),
+    MEDIUM,
+    RegisterTile(128, 32, 16, 8, 4),
+    RegisterTile(32, 128, 16, 4, 8),
+    *_SMALL,
+)
+# Others for the same. Fewer threads with more sums each read less from shared memory, but fewer of them wait.
 WIDE_SHAPES = (
     RegisterTile(128, 128, 16, 16, 8),
     RegisterTile(64, 128, 16, 8, 8),
     RegisterTile(128, 64, 16, 8, 8),
+    RegisterTile(96, 96, 16, 12, 8),
     RegisterTile(64, 64, 16, 4, 4),
+    *_SMALL,
 )
 # Tiles that hold all of few rows or columns, so that the operand with the many others is read once.
 _FEW_ROWS = (RegisterTile(8, 128, 32, 4, 4), RegisterTile(16, 128, 32, 4, 4))
 _FEW_COLS = (RegisterTile(128, 8, 32, 4, 4), RegisterTile(128, 16, 32, 4, 4))
-_SOME_ROWS, _SOME_COLS = RegisterTile(96, 64, 24, 8, 4), RegisterTile(64, 96, 24, 8, 4)
-_NARROW_ROWS = (*_FEW_ROWS, RegisterTile(32, 128, 16, 4, 8), WIDE_SHAPES[1], _SOME_ROWS, WIDE_SHAPES[2])
-_NARROW_COLS = (*_FEW_COLS, RegisterTile(128, 32, 16, 8, 4), WIDE_SHAPES[2], _SOME_COLS, WIDE_SHAPES[1])
-# Others for the same, with other shares of the tile.
-_NARROW_ROWS_WIDE = (*_FEW_ROWS, RegisterTile(32, 64, 16, 4, 4), MEDIUM, WIDE_SHAPES[2], WIDE_SHAPES[0])
-_NARROW_COLS_WIDE = (*_FEW_COLS, RegisterTile(64, 32, 16, 4, 4), MEDIUM, WIDE_SHAPES[1], WIDE_SHAPES[0])
+FEW_SHAPES = (*_FEW_ROWS, *_FEW_COLS)
+FEW = 16
 # Those of the large ones where some operand is moved element by element.
 _ELEMENTWISE = {
     LARGE: replace(LARGE, depth=8),
@@ -100,22 +113,6 @@ _ELEMENTWISE = {
     **{few[0]: few[1] for few in (_FEW_ROWS, _FEW_COLS)},  # a line of these has more elements than a block has threads
 }
 _FEW_BLOCKS = 264  # two for each multiprocessor of a large GPU: with fewer, blocks of more threads keep it busy
-
-
-def narrow_tile(batch: int, rows: int, cols: int, *, wide: bool = False) -> RegisterTile | None:
-    """The least tile that all rows fit into, or all columns, where these are few; None where such tiles leave much of a
-    GPU idle. With `wide`, the other good one for the same."""
-    few, shapes = (rows, _NARROW_ROWS) if rows < cols else (cols, _NARROW_COLS)
-    others = _NARROW_ROWS_WIDE if rows < cols else _NARROW_COLS_WIDE
-    fitting = ((one, other) for one, other in zip(shapes, others, strict=True) if few <= _narrow_side(one, rows, cols))
-    tile, other = next(fitting, (None, None))
-    if tile is None or count_blocks(tile, batch, rows, cols) < BUSY_BLOCKS:
-        return None
-    return other if wide else tile
-
-
-def _narrow_side(tile: RegisterTile, rows: int, cols: int) -> int:
-    return tile.rows if rows < cols else tile.cols
 
 
 def fitted(tile: RegisterTile, kernel: Kernel, blocks: int) -> RegisterTile:
@@ -132,9 +129,7 @@ def fitted(tile: RegisterTile, kernel: Kernel, blocks: int) -> RegisterTile:
 
 def gated_steps(sizes: tuple[int, int, int]) -> tuple[Step, ...]:
     """A large tile, of whose columns each of two products has half."""
-    tile, stage, share = LARGE.steps(sizes)
-    assert isinstance(tile, Tile)
-    return replace(tile, cols=tile.cols // 2), stage, share
+    return replace(LARGE, cols=LARGE.cols // 2).steps(sizes)
 
 
 def _operands(block: Block, kernel: Kernel, depth: int = 0) -> tuple[Operand, Operand]:
@@ -151,7 +146,7 @@ def emit_register_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     own = [*own_names(kernel.axes), *(v.name for v in stage.axes), *_NAMES, stage.local]
     block = Block.of(kernel, schedule, own)
     operands, own_tile = _operands(block, kernel, tile.depth), tile.half if is_gated(kernel) else tile
-    _write_positions(block, tile, operands, own_tile.cols, *longest_first(block, kernel, whole))
+    _write_positions(block, tile, operands, own_tile.cols, *places_of_block(block, kernel, whole))
     write_places(block, tile, operands)
     write_entry(block, kernel)
     if aligned := alignment(block, operands):
@@ -190,7 +185,8 @@ def _write_positions(
     (down, beside), warp = tile.lanes, THREAD_X / 32
     across = tile.cols // tile.thread_cols // beside
     block.add(Comment(f"The rectangles of a warp lie {down} x {beside}, so that its reads from shared memory are few."))
-    block.declare("thread_row", (THREAD_X / (32 * across) * down + THREAD_X % 32 / beside) * 4)
+    lane = THREAD_X % 32 / beside
+    block.declare("thread_row", (THREAD_X / (32 * across) * down + lane if tile.threads > 32 * across else lane) * 4)
     block.declare("thread_col", (warp % across * beside + THREAD_X % beside if across > 1 else THREAD_X % beside) * 4)
 
 

@@ -3,12 +3,13 @@
 Five limits are worked out, each in seconds, and a kernel is taken to need as long as the largest:
 
 - memory: bytes that have to come from or go to memory, at its bandwidth. What is read again does not count where it
-  still is in L2.
+  still is in L2; what blocks of tiles read that run one after the other does, where the operand is larger.
 - L2: sectors of 32 bytes that multiprocessors fetch, at its bandwidth. What a block reads again, as windows that
   overlap, it finds in L1.
 - L1: cache lines of 128 bytes that the requests of warps touch, one in a cycle of each multiprocessor.
 - arithmetic: instructions, those of indices too (`instruction_counts`), one of each lane in a cycle; of tiles FLOPs at
-  the rate of the unit, and what they read from shared memory, 32 words in a cycle; of attention both.
+  the rate of the unit, with those beyond the operands, and what they read from shared memory, 32 words in a cycle; of
+  attention both.
 - latency: blocks that do not run at once wait for others; in a block, loads that wait for each other take a latency
   each, that of L1 for the share that it holds; barriers some cycles.
 
@@ -81,7 +82,7 @@ class Cost:
     moved: int
     fetched: int
     limits: Mapping[str, float]
-    flops: int = 0  # of a product
+    flops: int = 0  # of a product, with those of tiles beyond its sides
     unit: Unit = Unit.FP32
 
     @property
@@ -390,7 +391,8 @@ class _Work:
         products = len(kernel.reductions)  # which have the left operand in common
         moved[1] *= products
         fetched = int(blocks * sum(moved)) + self.bytes_of(kernel.outputs)
-        flops = 2 * blocks * tile.rows * tile.cols * depth * products
+        rounds = math.ceil(depth / max(1, tile.depth))
+        flops = 2 * blocks * tile.rows * tile.cols * rounds * tile.depth * products
         own, cores = schedule.find(Unroll, "sums"), schedule.find(TensorCore)
         split = tile.rows * tile.cols // self.threads
         rows, cols = (own.rows, own.cols) if own else (max(1, split), 1)
@@ -405,17 +407,27 @@ class _Work:
         unit = Unit.TENSOR if cores else Unit.FP64 if size == 8 else Unit.FP32
         busy = min(1.0, blocks / device.multiprocessors)
         uneven = math.ceil(blocks / slots) * slots / blocks if blocks > slots else 1.0
-        rounds = math.ceil(depth / max(1, tile.depth))
+        read = [bytes_read(operand.loads, self.sizes) for operand in stage.operands]
+        read[1] *= products
+        streamed = self.least + self._streamed(read if tile.rows_first else read[::-1], slots, *grid)
         limits = {
-            "memory": self.least / device.bytes_per_second,
+            "memory": streamed / device.bytes_per_second,
             "L2": fetched / device.cache_bytes_per_second,
             "L1": blocks * depth * (tile.rows + tile.cols * products) / WARP / (device.multiprocessors * device.clock),
             "arithmetic": flops / device.rate(unit) / busy * uneven,
             "shared memory": words / (WARP * device.multiprocessors * device.clock) / busy * uneven,
             "latency": math.ceil(blocks / slots) * rounds * 2 * _BARRIER / device.clock + device.latency,
         }
-        made, least = 2 * self.points * depth * products, self.least
-        return Cost(emitted, device, blocks, self.shared, held, rounds, (1, None), least, fetched, limits, made, unit)
+        return Cost(
+            emitted, device, blocks, self.shared, held, rounds, (1, None), streamed, fetched, limits, flops, unit
+        )
+
+    def _streamed(self, read: Sequence[int], slots: int, along: int, down: int = 1, batch: int = 1) -> int:
+        """Bytes that come from memory once more, of the operand whose tiles lie along the grid's x and of the other
+        one: the blocks that run at once go through a part of a line of the grid, or through some lines."""
+        again = along * down / max(along, min(slots, along * down)), max(1.0, along / slots)
+        pairs = zip(read, again, strict=True)
+        return int(sum(size * (times - 1) for size, times in pairs if size / batch > _KEPT * self.device.cache))
 
     def _of_lines(self, blocks: int, depth: int, team: int) -> Cost:
         """A product with few rows or columns, which reads the large operand once."""

@@ -4,6 +4,7 @@
 counts whose condition holds; limits stand in the row that they decide, with the reason.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,7 +33,6 @@ from musadata.compiler.lowering.splitting import FEW_RESULTS
 
 BUSY = 1 << 16  # outputs x team: with more, one thread per output fills a GPU, and teams of threads mostly wait
 FULL = 1 << 22  # outputs: with more, a team only pays where what it adds up is too long for one thread
-MOST_BLOCKS = 65_535  # of a grid along y and z
 MANY_ROWS, MEDIUM_ROW = 8192, 1024  # with a warp for each row a large GPU is full; a block would mostly synchronise
 ONLINE = 1024  # elements of a row: a shorter one is still in the cache when it is read again
 SHORT_SUM = 256  # with more outputs than keep a GPU busy, a team still pays if what it adds up is longer
@@ -266,7 +266,7 @@ def _turned(case: Case) -> Sequence[Step] | None:
 
 
 def _by_rows(case: Case) -> Sequence[Step] | None:
-    if len(case.kernel.axes) < 2 or case.width > MOST_BLOCKS * WARP:
+    if len(case.kernel.axes) < 2 or case.width > tiled.MOST_BLOCKS * WARP:
         return None
     return Bind("rows", "block"), Bind("columns", "thread", pointwise.threads_along(case.width))
 
@@ -463,41 +463,43 @@ _SCANS = (
 
 def _of_product(steps: Callable[[Case, int, int], Sequence[Step] | None]) -> Callable[[Case], Sequence[Step] | None]:
     """Steps for tiles, unless there are more of them than a grid has blocks along y and z; they are given the lesser
-    side and the number of multiplications."""
+    side and the depth."""
 
     def tile(case: Case) -> Sequence[Step] | None:
         case = case.dealt
         batch, rows, cols = case.sides
-        side, work = min(rows, cols), batch * rows * cols * case.extent(case.like.reductions[0].axes)
-        return None if batch > MOST_BLOCKS or side > MOST_BLOCKS * tiled.SMALL_TILE else steps(case, side, work)
+        side, depth = min(rows, cols), case.extent(case.like.reductions[0].axes)
+        is_beyond = batch > tiled.MOST_BLOCKS or side > tiled.MOST_BLOCKS * tiled.SMALL_TILE
+        return None if is_beyond else steps(case, side, depth)
 
     return tile
 
 
-def _few_lines(case: Case, side: int, work: int) -> Sequence[Step] | None:
+def _few_lines(case: Case, side: int, depth: int) -> Sequence[Step] | None:
     few = int(case.sides[2] < case.sides[1])  # which side has the lesser of them
     if not case.plan.in_registers or side > few_rows.MOST_ROWS or not few_rows.can_stream(case.kernel, few):
         return None
     return few_rows.steps_for(case.kernel, few, side)
 
 
-def _on_tensor_cores(case: Case, side: int, work: int) -> Sequence[Step] | None:
+def _on_tensor_cores(case: Case, side: int, depth: int) -> Sequence[Step] | None:
     if case.plan.alike or not tensor_core_tiled.half_type(case.kernel) or side < tensor_core_tiled.FEWEST:
         return None
     is_wide = case.plan.tile in ("wide", "shared")
     shapes = tensor_core_tiled.WIDE_SHAPES if is_wide else tensor_core_tiled.SHAPES
-    tile = choose_tile(shapes, *case.sides)
+    tile = choose_tile(shapes, case.sides, depth)
     return tile.steps(case.sides) if _may_use(case, count_blocks(tile, *case.sides)) else None
 
 
-def _in_registers(case: Case, side: int, work: int) -> Sequence[Step] | None:
-    wide = case.plan.tile in ("wide", "shared")
-    tile = register_tiled.narrow_tile(*case.sides, wide=wide)
-    if tile is None and side >= register_tiled.MEDIUM.rows:
-        tile = choose_tile(register_tiled.WIDE_SHAPES if wide else register_tiled.SHAPES, *case.sides)
-    if tile is None or case.kernel.reductions[0].dtype != "float32":
+def _in_registers(case: Case, side: int, depth: int) -> Sequence[Step] | None:
+    if case.kernel.reductions[0].dtype != "float32":
         return None
+    is_wide = case.plan.tile in ("wide", "shared")
+    shapes = register_tiled.WIDE_SHAPES if is_wide else register_tiled.SHAPES
+    tile = choose_tile(register_tiled.FEW_SHAPES if side <= register_tiled.FEW else shapes, case.sides, depth)
     blocks = count_blocks(tile, *case.sides)
+    if side < register_tiled.MEDIUM.rows and blocks < tiled.BUSY_BLOCKS:
+        return None
     return register_tiled.fitted(tile, case.kernel, blocks).steps(case.sides) if _may_use(case, blocks) else None
 
 
@@ -507,8 +509,8 @@ def _may_use(case: Case, blocks: int) -> bool:
     return case.plan.in_registers or (case.plan.fast and blocks >= tiled.BUSY_BLOCKS)
 
 
-def _in_shared_memory(case: Case, side: int, work: int) -> Sequence[Step] | None:
-    large = work >= 1 << 24  # without tiles, so many multiplications wait for memory
+def _in_shared_memory(case: Case, side: int, depth: int) -> Sequence[Step] | None:
+    large = math.prod((*case.sides, depth)) >= 1 << 24  # without tiles, so many multiplications wait for memory
     if not case.plan.tile and side < (tiled.SMALL_TILE if large else register_tiled.MEDIUM.rows):
         return None
     return tiled.steps_for(*case.sides[1:])
@@ -519,7 +521,7 @@ def _from_lines(least: int, steps: Callable[[Case, int, int], Sequence[Step] | N
     return Row(
         f"from {least} lines on",
         lambda case: True,
-        _of_product(lambda case, side, work: steps(case, side, work) if side >= least else None),
+        _of_product(lambda case, side, depth: steps(case, side, depth) if side >= least else None),
     )
 
 

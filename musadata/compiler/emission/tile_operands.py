@@ -4,6 +4,7 @@ While one slice of the operands is multiplied, the next is on its way from globa
 holds both, so that one barrier for each slice is enough.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from musadata.compiler.emission.block import INDEX, Block, decode_used
 from musadata.compiler.emission.cpp import C_TYPES, VECTORS, number, total, vector_functions
 from musadata.compiler.emission.launch import constant, count_of, sides
 from musadata.compiler.emission.pointwise import stored
+from musadata.compiler.emission.rowwise import WARP
 from musadata.compiler.emission.tiled import BUSY_BLOCKS, grid
 from musadata.compiler.ir.code import (
     THREAD_X,
@@ -50,10 +52,11 @@ from musadata.compiler.ir.schedule import Step
 from musadata.compiler.lowering.fusion import Kernel, Reduce
 from musadata.compiler.lowering.layout import flat_position, flatten
 from musadata.compiler.lowering.rewriting import substitute
+from musadata.tracing.roofline import H100
 
 STAGES = 3  # slices that shared memory holds where copies are asynchronous
+_MOST_IDLE = 1.25  # times what the tiles of the shape that fits best compute
 _LONG = 8  # elements side by side: a sector of memory
-_MOST_IDLE = 1.25  # the work of a shape's tiles, beyond that of the shape that fits best
 
 
 @dataclass(frozen=True)
@@ -69,9 +72,26 @@ class BlockTile(ABC):
     def threads(self) -> int:
         """Of its block."""
 
+    @property
+    @abstractmethod
+    def work(self) -> tuple[float, float, float]:
+        """Of a multiplication: seconds of the unit that does it, words from shared memory, bytes of an element."""
+
     @abstractmethod
     def steps(self, sizes: tuple[int, int, int]) -> tuple[Step, ...]:
         """The schedule with this tile, for so many products, rows and columns."""
+
+    def seconds(self, sizes: tuple[int, int, int], depth: int) -> float:
+        """What a product is expected to take, with all that tiles compute outside of it: as long as the slowest of the
+        unit, shared memory and L2, and a quarter of what the others take beside it."""
+        (batch, rows, cols), (unit, words, size) = sizes, self.work
+        waves = count_blocks(self, *sizes) / H100.multiprocessors
+        busy, waves = min(1.0, waves), (math.ceil(waves) + waves) / 2  # the last wave leaves some idle for a while
+        made = waves * H100.multiprocessors * self.rows * self.cols * -(-depth // self.depth) * self.depth
+        fetched = batch * depth * size * (rows * -(-cols // self.cols) + cols * -(-rows // self.rows))
+        shared = made * words / (WARP * H100.multiprocessors * H100.clock)
+        times = made * unit, shared, fetched / busy / H100.cache_bytes_per_second
+        return 0.75 * max(times) + 0.25 * sum(times)
 
 
 AnyTile = TypeVar("AnyTile", bound=BlockTile)
@@ -82,12 +102,14 @@ def count_blocks(tile: BlockTile, batch: int, rows: int, cols: int) -> int:
     return batch * -(-rows // tile.rows) * -(-cols // tile.cols)
 
 
-def choose_tile(shapes: Sequence[AnyTile], batch: int, rows: int, cols: int) -> AnyTile:
-    """The first shape of which there are enough, and which does not stick out of the result too far."""
-    blocks = {shape: count_blocks(shape, batch, rows, cols) for shape in shapes}
-    work = {shape: blocks[shape] * shape.rows * shape.cols for shape in shapes}
-    fitting = [shape for shape in shapes if work[shape] <= _MOST_IDLE * min(work.values())]
-    return next((shape for shape in fitting if blocks[shape] >= BUSY_BLOCKS), fitting[-1])
+def choose_tile(shapes: Sequence[AnyTile], sizes: tuple[int, int, int], depth: int) -> AnyTile:
+    """The shape that is expected to take the least time, of those that compute little more beyond the result than
+    another one that keeps a GPU busy."""
+    blocks = {shape: count_blocks(shape, *sizes) for shape in shapes}
+    made = {shape: blocks[shape] * shape.rows * shape.cols for shape in shapes}
+    least = min((made[shape] for shape in shapes if blocks[shape] >= BUSY_BLOCKS), default=math.inf)
+    fitting = [shape for shape in shapes if made[shape] <= _MOST_IDLE * least]
+    return min(fitting, key=lambda shape: shape.seconds(sizes, depth))
 
 
 @dataclass(frozen=True)
@@ -485,7 +507,7 @@ def load_functions(operands: Sequence[Operand], *, copied: bool = False) -> list
 
 
 def write_grid(block: Block, kernel: Kernel, tile: BlockTile, operands: Sequence[Operand], rows_first: bool) -> Body:
-    """The launch of a block for each tile; the more of them along x: rows, if they are first."""
+    """The launch of a block for each tile, with blocks of rows along x if they are first."""
     left, right = operands
     counts = covering(left.count, tile.rows), covering(right.count, tile.cols)
     blocks = grid(block, kernel, *counts, rows_first)

@@ -43,6 +43,7 @@ from musadata.compiler.lowering.shared_axes import dealt
 TILE = 16
 BUSY_BLOCKS = 128  # with fewer tiles most of a GPU is idle
 SMALL_TILE = 8
+MOST_BLOCKS = 65_535  # of a grid along y and z
 Place = tuple[Expression, Expression]  # in a tile
 
 
@@ -136,7 +137,16 @@ def _edges(value: Scalar, local: str) -> Iterator[tuple[Index, Index] | None]:
 def steps_for(rows: int, cols: int) -> tuple[Step, ...]:
     """Tiles for so many rows and columns."""
     side = TILE if min(rows, cols) > SMALL_TILE else SMALL_TILE
-    return Tile(side, side, side, rows > cols), Stage("operands", "shared")
+    return tile_of(side, side, side, rows, cols), Stage("operands", "shared")
+
+
+def tile_of(height: int, width: int, depth: int, rows: int, cols: int) -> Tile:
+    """A tile, for so many rows and columns. The fewer blocks lie along the grid's x: those that run at the same time
+    then have lines of the longer operand in common, which is read once, and go through all of the shorter one, which
+    stays in L2. One row of blocks lies along x, and so do more than the other axes have."""
+    down, across = -(-rows // height), -(-cols // width)
+    is_longest = min(down, across) == 1 or max(down, across) > MOST_BLOCKS
+    return Tile(height, width, depth, down > across if is_longest else down < across)
 
 
 def emit_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
@@ -148,7 +158,7 @@ def emit_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     block = Block.of(kernel, schedule, own)
     row = rows[0].name if len(rows) == 1 else "tile_row"
     col = cols[0].name if len(cols) == 1 else "tile_col"
-    row_block, col_block = longest_first(block, kernel, tile)
+    row_block, col_block = places_of_block(block, kernel, tile)
     left, right = stage.operands
     crossed = len(cols) == 1 and _runs_along(right, stage.axes)
     padding = 32 // side if crossed else 0  # threads of a warp, which write columns, reach different banks
@@ -203,8 +213,8 @@ def results(kernel: Kernel) -> list[Store]:
     return [*own, *kernel.stores]
 
 
-def longest_first(block: Block, kernel: Kernel, tile: Tile) -> tuple[Expression, Expression]:
-    """The blocks of rows and of columns: the more of them along x, since only a grid's x has more than 65,535."""
+def places_of_block(block: Block, kernel: Kernel, tile: Tile) -> tuple[Expression, Expression]:
+    """Which of the blocks of rows, and of columns, a block is."""
     shared = _along_x(block, kernel)
     first = BLOCK_X / shared if shared else BLOCK_X
     return (first, BLOCK_Y) if tile.rows_first else (BLOCK_Y, first)

@@ -9,7 +9,7 @@ from musadata.compiler.emission.launch import EmittedKernel
 from musadata.compiler.emission.rowwise import can_share
 from musadata.compiler.emission.schedule_costs import Cost, bytes_read, cost_of
 from musadata.compiler.emission.schedule_plan import PLANS, choose
-from musadata.compiler.ir.schedule import Bind, Combine, Schedule, Step, Stride, Tile, Unroll
+from musadata.compiler.ir.schedule import Bind, Combine, Schedule, Stage, Step, Stride, Tile, Unroll
 from musadata.compiler.lowering.fusion import Kernel
 from musadata.records import Trace
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
@@ -112,14 +112,13 @@ def plain_forms(kernel: Kernel) -> list[Schedule]:
 def _table(title: str, ways: Sequence[Cost], compared: Mapping[int, str]) -> str:
     """Each schedule with its counts. The first is taken. `compared` are what the others have against the best one, by
     their identity."""
-    flops = f"FLOPs, {in_units(ways[0].flops, 'FLOP')}" if ways[0].flops else ""
     heading = [title, "blocks × threads", f"memory, {bytes_text(ways[0].moved)}", "through L2", "lines a load touches"]
-    heading += ["loads of a thread in turn", *([flops] if flops else []), "against the best"]
+    heading += ["loads of a thread in turn", *(["FLOPs"] if ways[0].flops else []), "against the best"]
     rows: list[list[str]] = []
     for cost in ways:
         label = f"{name_of(cost.emitted)}{' (taken)' if cost is ways[0] else ''}"
         lines = str(cost.lines[0]) if cost.lines[1] else ""
-        unit = [str(cost.unit)] if flops else []
+        unit = [f"{in_units(cost.flops, 'FLOP')}, {cost.unit}"] if ways[0].flops else []
         counts = [f"{cost.blocks} × {cost.threads}", bytes_text(cost.moved), bytes_text(cost.fetched), lines]
         rows.append([label, *counts, str(cost.rounds), *unit, compared.get(id(cost), "")])
     return table(heading, rows)
@@ -132,7 +131,7 @@ def name_of(emitted: EmittedKernel) -> str:
 
 
 def _reason(cost: Cost, best: Cost) -> str:
-    """Why a schedule is not the best: what is most of its work, with figures."""
+    """Why a schedule is not the best: of what there is more, that which takes longest, with figures."""
     lines, buffer = cost.lines
     own = cost.emitted.schedule.find(Unroll, "sums")
     facts: dict[str, object] = {
@@ -141,16 +140,20 @@ def _reason(cost: Cost, best: Cost) -> str:
         "fetched": bytes_text(cost.fetched),
         "least": bytes_text(best.fetched),
         "moved": bytes_text(cost.moved),
-        "blocks": cost.blocks,
+        "blocks": "1 block does" if cost.blocks == 1 else f"{cost.blocks} blocks do",
         "rounds": f"{cost.rounds} load{'s' * (cost.rounds > 1)}",
         "words": f"{1 / own.rows + 1 / own.cols:.2g}" if own else "2",
+        "flops": in_units(cost.flops, "FLOP"),
+        "fewer": in_units(best.flops, "FLOP"),
     }
+    is_idle, in_slices = cost.blocks < cost.device.multiprocessors, cost.emitted.schedule.find(Stage, "operands")
     reasons = {
-        "memory": cost.moved > _MORE * best.moved,
-        "L2": cost.fetched > _MORE * best.fetched,
-        "lines": lines > _MORE * best.lines[0],
-        "shared_memory": cost.bound == "shared memory",
-        "idle": cost.blocks < cost.device.multiprocessors,
-        "waiting": cost.rounds > _MORE * best.rounds,
+        "memory": "memory" if cost.moved > _MORE * best.moved else "",
+        "L2": "L2" if cost.fetched > _MORE * best.fetched else "",
+        "L1": "lines" if lines > _MORE * best.lines[0] else "",
+        "shared memory": "shared_memory",
+        "latency": "idle" if is_idle else "waiting" if cost.rounds > _MORE * best.rounds and not in_slices else "",
+        "arithmetic": "beyond" if cost.flops > _EQUAL * best.flops else "idle" if is_idle else "arithmetic",
     }
-    return say(f"choice_{next((name for name, holds in reasons.items() if holds), 'arithmetic')}", **facts)
+    longest = sorted(cost.limits, key=lambda name: cost.limits[name], reverse=True)
+    return say(f"choice_{next(reason for name in longest if (reason := reasons[name]))}", **facts)

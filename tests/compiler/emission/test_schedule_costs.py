@@ -1,11 +1,16 @@
 """What a kernel costs: what is read again from near is not fetched again, and what nobody reads does not count."""
 
+from dataclasses import replace
+
 import pytest
 
 from musadata.compiler.emission.attention_work import AttentionWork
 from musadata.compiler.emission.candidate import build_candidate
+from musadata.compiler.emission.emit import emit
+from musadata.compiler.emission.register_tiled import LARGE
 from musadata.compiler.emission.schedule_costs import bytes_read, cost_of
 from musadata.compiler.emission.schedule_plan import PLANS
+from musadata.compiler.ir.schedule import Schedule, Tile
 from musadata.compiler.lowering import splitting
 from musadata.tracing.roofline import H100, Unit
 
@@ -59,3 +64,20 @@ def test_few_queries_share_long_keys_between_blocks(graph_of, monkeypatch):
 def test_each_tile_of_queries_reads_the_keys_again(graph_of):
     few, many = (costs_of(graph_of("attention"), PLANS[0], height=rows)[0][0] for rows in (64, 8192))
     assert many.moved < 8 * few.moved < 40 * few.moved < many.fetched
+
+
+def test_what_tiles_compute_beyond_a_product_counts(graph_of):
+    sizes = {"rows": 8192, "cols": 500, "cols2": 96}
+    kernel = build_candidate(graph_of("matrix product"), PLANS[0], sizes).kernels[0].kernel
+    cost = cost_of(emit(kernel, Schedule(LARGE.steps((1, 8192, 96)))), sizes, H100)
+    assert cost.flops == 2 * 8192 * 128 * 512
+    assert cost.limits["arithmetic"] >= cost.flops / H100.fp32
+
+
+def test_the_operand_that_blocks_go_through_again_comes_from_memory_again(graph_of):
+    sizes = {"rows": 1 << 16, "cols": 1024, "cols2": 512}
+    emitted = build_candidate(graph_of("matrix product"), PLANS[0], sizes).kernels[0]
+    steps = [replace(step, rows_first=True) if isinstance(step, Tile) else step for step in emitted.schedule.steps]
+    costs = [cost_of(one, sizes, H100) for one in (emitted, emit(emitted.kernel, Schedule(tuple(steps))))]
+    least = 4 * ((1 << 16) * (1024 + 512) + 1024 * 512)
+    assert [round(cost.moved / least, 1) for cost in costs] == [1.0, 3.0]

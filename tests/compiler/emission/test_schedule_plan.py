@@ -4,14 +4,18 @@ import pytest
 
 from musadata.compiler import candidate_set
 from musadata.compiler.candidate_set import CandidateSet
+from musadata.compiler.emission import tensor_core_tiled
 from musadata.compiler.emission.candidate import build_candidate
 from musadata.compiler.emission.cpp import Printer
 from musadata.compiler.emission.emit import emit
 from musadata.compiler.emission.host import factored
 from musadata.compiler.emission.pointwise import threads_along
+from musadata.compiler.emission.register_tiled import FEW_SHAPES, SHAPES, WIDE_SHAPES
 from musadata.compiler.emission.schedule_plan import PLANS
+from musadata.compiler.emission.tile_operands import choose_tile
+from musadata.compiler.emission.tiled import tile_of
 from musadata.compiler.ir.index_formulas import Size, of
-from musadata.compiler.ir.schedule import LABELS, Schedule
+from musadata.compiler.ir.schedule import LABELS, Schedule, Tile
 
 LARGE = 65536
 
@@ -126,3 +130,33 @@ def test_amounts_that_follow_from_sizes_make_no_other_schedule(graph_of):
 
 def test_no_two_schedules_are_called_the_same():
     assert len(set(LABELS.values())) == len(LABELS)
+
+
+@pytest.mark.parametrize("shapes", [SHAPES, WIDE_SHAPES])
+@pytest.mark.parametrize(("cols", "fitting"), [(96, {96}), (128, {128}), (288, {96}), (320, {64}), (1024, {128})])
+def test_tiles_are_as_wide_as_a_side_that_they_go_into(shapes, cols, fitting):
+    assert {choose_tile(shapes, (1, 1 << 17, cols), 512).cols} == fitting
+
+
+@pytest.mark.parametrize(
+    ("tile", "group"),
+    [*((one, 4) for one in (*SHAPES, *WIDE_SHAPES, *FEW_SHAPES)), *((one, 8) for one in tensor_core_tiled.WIDE_SHAPES)],
+)
+def test_threads_bring_whole_shares_of_slices_that_a_usual_depth_is_a_multiple_of(tile, group):
+    assert 512 % tile.depth == 0
+    for extent in (tile.rows, tile.cols):
+        for line in (extent // group, tile.depth // group):
+            assert tile.threads % line == 0 and extent * tile.depth % (group * tile.threads) == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "cols", "rows_first"),
+    [(65536, 512, False), (512, 65536, True), (65536, 100, True), (100, 65536, False), (1 << 24, 512, True)],
+)
+def test_neighbouring_blocks_share_the_longer_operand_where_a_grid_has_room(rows, cols, rows_first, graph_of):
+    assert tile_of(128, 128, 16, rows, cols).rows_first == rows_first
+    sizes = {"rows": rows, "cols": 64, "cols2": cols}
+    emitted = build_candidate(graph_of("matrix product"), PLANS[0], sizes).kernels[0]
+    tile, grid = emitted.schedule.get(Tile), emitted.host.grid(sizes)
+    down, across = -(-rows // tile.rows), -(-cols // tile.cols)
+    assert grid == ((down, across) if tile.rows_first else (across, down)) and grid[1] <= 65_535
