@@ -147,6 +147,13 @@ FIXTURES = {
         tuple((tensor(n, 4, 6, 8), tensor(n, 4, 8, 12, name="y"), tensor(n, 4, 12, 8, name="z")) for n in (2, 3)),
     ),
     "matrix product": Fixture("return x @ y", PRODUCT),
+    "product and more": Fixture(
+        "return torch.relu(x @ y) + z",
+        (
+            (tensor(5, 8), tensor(8, 12, name="y"), tensor(5, 12, name="z")),
+            (tensor(70, 24), tensor(24, 133, name="y"), tensor(70, 133, name="z")),
+        ),
+    ),
     "upper triangle of a product": Fixture(
         "return torch.triu(x @ y, 3) * 2",
         ((tensor(150, 6), tensor(6, 70, name="y")), (tensor(9, 8), tensor(8, 12, name="y"))),

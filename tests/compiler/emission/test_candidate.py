@@ -203,6 +203,13 @@ def test_rows_move_as_float4_only_where_every_row_can_be_aligned(graph_of):
     assert "load_four(c_weight" not in build_candidate(graph_of("pointwise convolution"), PLANS[0], sizes).source  # 6
 
 
+def test_what_is_added_to_a_product_moves_in_vectors_as_its_result_does(graph_of):
+    sizes = dict.fromkeys(("rows", "cols", "cols2"), 4096)
+    source = build_candidate(graph_of("product and more"), PLANS[0], sizes).source
+    assert "load_vector<4>(z_part, z + row * cols2 + first, cols2 - first, whole);" in source
+    assert source.count("z[") == 0
+
+
 def test_a_pointwise_convolution_is_a_product_for_each_image(graph_of):
     sizes = dict.fromkeys(("batch", "height", "width"), 64)
     source = build_candidate(graph_of("pointwise convolution"), PLANS[0], sizes).source

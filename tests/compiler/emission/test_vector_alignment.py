@@ -32,6 +32,7 @@ SIZES = {  # of each input, from rows and columns
     "activations": lambda rows, cols: ((rows, cols),),
     "mean squared error": lambda rows, cols: ((rows, cols), (rows, cols)),
     "matrix product": lambda rows, cols: ((rows, 8), (8, cols)),
+    "product and more": lambda rows, cols: ((rows, 8), (8, cols), (rows, cols)),
     "softmax": lambda rows, cols: ((rows, cols),),
 }
 VECTORS = [plan for plan in PLANS if plan.elements == "vector" or plan.in_registers]
