@@ -91,11 +91,17 @@ class _Slice:
                 self._keep(self._names(node))
 
     def _names(self, node: ast.AST) -> list[str]:
-        """The names that a statement reads, of a class only in the members that are kept."""
+        """The names that a statement reads from outside, of a class only in the members that are kept."""
         if isinstance(node, ast.ClassDef):
             parts: Sequence[ast.AST] = (*node.bases, *node.keywords, *node.decorator_list, *self._members(node))
             return [name for part in parts for name in self._names(part)]
-        return [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
+        found = [name for part in ast.iter_child_nodes(node) for name in self._names(part)]
+        if isinstance(
+            node, ast.FunctionDef | ast.Lambda
+        ):  # its parameters hide names of the module, but for its own defaults
+            taken = {part.arg for part in ast.walk(node.args) if isinstance(part, ast.arg)}
+            return [*self._names(node.args), *(name for name in found if name not in taken)]
+        return [node.id] if isinstance(node, ast.Name) else found
 
     def _members(self, node: ast.ClassDef) -> list[ast.stmt]:
         """A class's variables, and those of its methods that were called."""

@@ -287,3 +287,12 @@ def test_weights_that_come_as_a_list_have_their_shapes_checked():
         for dim, size in enumerate(shape):
             assert f"weights[{place}].size({dim}) == {size}" in source
     assert source.count("has an unexpected shape") < 8  # of layers that are alike one is checked
+
+
+def test_constants_that_parameters_hide_are_left_out():
+    source = _LAYERS.replace("class Model", "width = 16\nhidden = 24\nlayers = 13\n\n\nclass Model").replace(
+        "(13)", "(layers)"
+    )
+    source = source.replace("return [16, 24]", "return [width, hidden]")
+    written = candidate_of(source, [[tensor(4, 16)], [tensor(5, 16)]])
+    assert "layers = 13\n" in written and "width = 16" not in written and "hidden = 24" not in written
