@@ -1,6 +1,6 @@
 """What a kernel costs on a device by a schedule: its work at given sizes against what the device does in a second.
 
-Five limits are worked out, each in seconds, and a kernel is taken to need as long as the largest:
+Six limits are worked out, each in seconds, and a kernel is taken to need as long as the largest:
 
 - memory: bytes that have to come from or go to memory, at its bandwidth. What is read again does not count where it
   still is in L2; what blocks of tiles read that run one after the other does, where the operand is larger.
@@ -10,6 +10,7 @@ Five limits are worked out, each in seconds, and a kernel is taken to need as lo
 - arithmetic: instructions, those of indices too (`instruction_counts`), one of each lane in a cycle; of tiles FLOPs at
   the rate of the unit, with those beyond the operands, and what they read from shared memory, 32 words in a cycle; of
   attention both.
+- atomics: sectors of the sums that they add to in L2, and sums of one place, one in a cycle.
 - latency: blocks that do not run at once wait for others; in a block, loads that wait for each other take a latency
   each, that of L1 for the share that it holds; barriers some cycles.
 
@@ -19,7 +20,7 @@ Registers are those that hold sums and rows; how many there are beside them is t
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from musadata.compiler.emission.attention_work import AttentionWork
@@ -116,15 +117,12 @@ def _at_once(device: Device, threads: int, shared: int, held: int) -> int:
 
 
 def cost_of(emitted: EmittedKernel, sizes: Mapping[str, int], device: Device) -> Cost | None:
-    """The cost of a kernel; None where its schedule has no model: triangles, sums by atomics."""
+    """The cost of a kernel; None where its schedule has no model: triangles."""
     work = _Work(emitted, dict(sizes), device)
-    if any(isinstance(stage.value, Added) for stage in emitted.kernel.stages):
-        return None
     if emitted.kernel.attends:
         return work.of_attention()
-    if emitted.schedule.find(Tile):
-        return work.of_tiles()
-    return work.of_points()
+    cost = work.of_tiles() if emitted.schedule.find(Tile) else work.of_points()
+    return cost and replace(cost, limits={**cost.limits, "atomics": work.adding})
 
 
 @dataclass(frozen=True)
@@ -172,6 +170,18 @@ class _Work:
     @cached_property
     def is_double(self) -> bool:
         return any(buffer.dtype == "float64" for buffer in (*self.kernel.inputs, *self.kernel.outputs))
+
+    @cached_property
+    def adding(self) -> float:
+        """Seconds of sums by atomics: L2 takes a sector at a time, and one sum of a place in a cycle."""
+        seconds = 0.0
+        for stage in self.kernel.stages:
+            if isinstance(stage, Store) and isinstance(stage.value, Added):
+                place = Load(stage.buffer.dtype, stage.buffer, stage.value.index)
+                count, whole = self._loads(stage), self.bytes_of([stage.buffer]) / itemsize(stage.buffer.dtype)
+                moved = count / WARP * self._touched(stage, place)[0] * _SECTOR
+                seconds += max(moved / self.device.cache_bytes_per_second, count / whole / self.device.clock)
+        return seconds
 
     def _loads(self, stage: Reduce | Store | Scan) -> int:
         return self.points * self.extent(stage.axes)

@@ -23,9 +23,10 @@ _EQUAL = 1.05  # times as long: no difference that such an estimate can tell
 
 
 def expected_seconds(candidate: Candidate, sizes: Mapping[str, int], device: Device = H100) -> float:
-    """How long an answer's kernels are expected to take together, those without a model aside, for comparison."""
-    costs = (cost_of(emitted, sizes, device) for emitted in candidate.kernels)
-    return sum(cost.rank for cost in costs if cost is not None)
+    """How long an answer's kernels are expected to take together, those without a model aside, for comparison. Those of
+    a recurrent layer run in each of its steps."""
+    costs = ((emitted.kernel.steps, cost_of(emitted, sizes, device)) for emitted in candidate.kernels)
+    return sum(cost.rank * (steps.count.evaluate(dict(sizes)) if steps else 1) for steps, cost in costs if cost)
 
 
 def bound_seconds(candidate: Candidate, trace: Trace, sizes: Mapping[str, int], device: Device = H100) -> float:
@@ -152,6 +153,7 @@ def _reason(cost: Cost, best: Cost) -> str:
         "L2": "L2" if cost.fetched > _MORE * best.fetched else "",
         "L1": "lines" if lines > _MORE * best.lines[0] else "",
         "shared memory": "shared_memory",
+        "atomics": "",
         "latency": "idle" if is_idle else "waiting" if cost.rounds > _MORE * best.rounds and not in_slices else "",
         "arithmetic": "beyond" if cost.flops > _EQUAL * best.flops else "idle" if is_idle else "arithmetic",
     }

@@ -81,3 +81,14 @@ def test_the_operand_that_blocks_go_through_again_comes_from_memory_again(graph_
     costs = [cost_of(one, sizes, H100) for one in (emitted, emit(emitted.kernel, Schedule(tuple(steps))))]
     least = 4 * ((1 << 16) * (1024 + 512) + 1024 * 512)
     assert [round(cost.moved / least, 1) for cost in costs] == [1.0, 3.0]
+
+
+@pytest.mark.parametrize(("name", "plan"), [("scattered sum", 0), ("added to rows", 3)])
+def test_sums_of_few_places_wait_for_each_other(name, plan, graph_of):
+    graph = graph_of(name)
+    for size in (1 << 12, 1 << 20):
+        sizes = {origin.name: size for origin in graph.sizes}
+        emitted = next(one for one in build_candidate(graph, PLANS[plan], sizes).kernels if "atomicAdd" in one.source)
+        cost = cost_of(emitted, sizes, H100)
+        points = emitted.kernel.axes[0].extent.evaluate(sizes)
+        assert cost.seconds >= cost.limits["atomics"] >= points / 64 / H100.clock  # no output has more places

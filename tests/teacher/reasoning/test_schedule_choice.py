@@ -17,9 +17,10 @@ from musadata.rows import plain
 from musadata.tasks.reference_loading import load_reference
 from musadata.teacher.compiler_teacher import CompilerTeacher
 from musadata.teacher.protocol import Request, RequestKind
-from musadata.teacher.reasoning.schedule_choice import plain_forms
+from musadata.teacher.reasoning.schedule_choice import expected_seconds, plain_forms
 from musadata.tracing.roofline import H100
 from musadata.tracing.trace_recording import record_without_memory
+from tests.compiler.references import FIXTURES
 from tests.tracing.examples import example, traces_of
 
 
@@ -77,12 +78,16 @@ def test_an_analysis_weighs_schedules_and_its_figures_hold(name):
     assert "(taken)" in again
 
 
-def test_a_kernel_of_sums_by_atomics_has_no_model():
-    _, candidate = kernel_of("scatter_add")
-    found = [cost_of(one, candidate.hints[0], H100) for one in candidate.kernels]
-    assert None in found
-
-
 def test_plain_forms_are_written_for_any_size():
     kernel, _ = kernel_of("softmax")
     assert Schedule((Bind("outputs", "thread", 128), Combine("inner", "thread"))) in plain_forms(kernel)
+
+
+def test_kernels_of_a_recurrent_layer_are_expected_in_each_step():
+    fixture = FIXTURES["recurrent state"]
+    graph = read_graph(capture(fixture.source, plain(list(fixture.sets)), 5))
+    candidate = build_candidate(graph, PLANS[0])
+    steps = next(one.kernel.steps.count for one in candidate.kernels if one.kernel.steps)
+    (size,) = {atom.name for atom in steps.atoms()}
+    few, many = (expected_seconds(candidate, {**candidate.hints[0], size: count}) for count in (10, 1000))
+    assert many > 50 * few
