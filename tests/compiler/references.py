@@ -459,6 +459,16 @@ FIXTURES = {
         two(tensor(5, 24), tensor(150, 24)),
         "self.a = nn.Linear(24, 84); self.b = nn.Linear(24, 84, bias=False)",
     ),
+    "packed gates": Fixture(
+        "a, b = self.l(x).chunk(2, -1); return F.silu(a) * b",
+        two(tensor(2, 5, 24), tensor(1, 150, 24)),
+        "self.l = nn.Linear(24, 168)",
+    ),
+    "packed columns": Fixture(
+        "y = x @ self.w; return y[:, 36:] * torch.sigmoid(y[:, :36])",
+        two(tensor(5, 24), tensor(150, 24)),
+        "self.w = nn.Parameter(torch.randn(24, 72))",
+    ),
     "gated product": Fixture(
         "return torch.tanh(x @ a) + (x @ b) * 0.5",
         tuple(

@@ -174,7 +174,14 @@ def test_attention_to_parts_of_the_keys_is_accepted(name, graph_of, verifier, mo
 
 @pytest.mark.parametrize(
     ("name", "kernels"),
-    [("gated layers", 1), ("gated product", 1), ("mean of a layer", 2), ("squares of a product", 2)],
+    [
+        ("gated layers", 1),
+        ("gated product", 1),
+        ("packed gates", 1),
+        ("packed columns", 1),
+        ("mean of a layer", 2),
+        ("squares of a product", 2),
+    ],
 )
 def test_what_large_products_are_read_for_is_done_in_their_tiles(name, kernels, graph_of, verifier, monkeypatch):
     for limit in ("FEWEST_ROWS", "FEWEST_COLS", "FEWEST_TILES"):

@@ -32,7 +32,7 @@ from musadata.compiler.lowering import Lowered, lower_graph
 from musadata.compiler.lowering.attention import join_attention
 from musadata.compiler.lowering.ending_rows import end_rows
 from musadata.compiler.lowering.fusion import Kernel, group_loops
-from musadata.compiler.lowering.gates import gated_products
+from musadata.compiler.lowering.gates import gated_products, halve_packed
 from musadata.compiler.lowering.inlining import inline_pointwise, read_loops, without_repeats
 from musadata.compiler.lowering.layout import flat_position, flatten
 from musadata.compiler.lowering.loop_points import variables_of
@@ -200,7 +200,8 @@ def _kernels(
         if apart:
             return group_loops(split, kept, columns_apart=True)
         summed, ends = sum_in_tiles(split, kept, sizes)
-        return group_loops(summed, kept, together={**ends, **gated_products(summed, kept, sizes)})
+        halved = halve_packed(summed, kept, sizes)
+        return group_loops(halved, kept, together={**ends, **gated_products(halved, kept, sizes)})
 
     ended = end_rows(loops)
     if len(ended) > len(loops) and len(grouped(ended)) <= len(grouped(loops)):

@@ -135,7 +135,7 @@ def gated_steps(sizes: tuple[int, int, int]) -> tuple[Step, ...]:
 def _operands(block: Block, kernel: Kernel, depth: int = 0) -> tuple[Operand, Operand]:
     _, rows, cols = parts_of(kernel)
     left, right = read_operands(block, kernel.reductions[0], rows, cols, "float32", depth)
-    return left, replace(right, beside=beside_of(kernel))
+    return left, replace(right, beside=beside_of(block, kernel))
 
 
 def emit_register_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:

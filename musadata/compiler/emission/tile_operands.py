@@ -124,7 +124,8 @@ class Operand:
         along_depth: neighbouring threads walk along the inner axes.
         parts: the axes that stay the same within a slice, where `inner` is the walk within one; see `Slices`.
         base: the offset of its first element along the direction in which it is contiguous, if it moves in vectors.
-        beside: the tensor whose lines fill the second half of the tile, in the same places as those of its own.
+        beside: the start of the tensor, or of the part of one, whose lines fill the second half of the tile, in the
+            same places as those of its own.
     """
 
     side: str
@@ -135,7 +136,7 @@ class Operand:
     axis: str
     count: Expression
     parts: tuple[Variable, ...] = ()
-    beside: str = ""
+    beside: Expression | None = None
 
     @cached_property
     def along_depth(self) -> bool:
@@ -302,7 +303,7 @@ def alignments(
             length = block.index(stride)
             tests[((length if stride.atom else Group(length)) % operand.group).equals(0)] = None
     for operand in moved if not allocated else ():
-        for pointer in map(Name, filter(None, (operand.buffer, operand.beside))):
+        for pointer in filter(None, (Name(operand.buffer), operand.beside)):
             start = apply("reinterpret_cast<size_t>", Method(pointer, "data_ptr") if host else pointer)
             tests[(start % 16).equals(0)] = None
     return list(tests)
@@ -400,7 +401,7 @@ def _declare_line(block: Block, tile: BlockTile, operand: Operand, line: Express
         block.declare(own, line)
         line = Name(own)
     block.declare(operand.axis, Name(operand.first) + line % half)
-    chosen = Choice(line < half, Name(operand.buffer), Name(operand.beside))
+    chosen = Choice(line < half, Name(operand.buffer), operand.beside)
     block.variable(f"const {C_TYPES[operand.dtype]}*", operand.pointer, chosen)
 
 

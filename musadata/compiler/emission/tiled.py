@@ -65,10 +65,14 @@ def is_gated(kernel: Kernel) -> bool:
     return same(left, other) and is_beside(right, beside)
 
 
-def beside_of(kernel: Kernel) -> str:
-    """The tensor of a gate's second product, whose elements lie as those of the first; "" without one."""
-    loads = kernel.reductions[1].operands[1].loads if is_gated(kernel) else ()
-    return loads[0].buffer.name if loads else ""
+def beside_of(block: Block, kernel: Kernel) -> Expression | None:
+    """Where the right operand of a gate's second product starts, whose elements lie as those of the first."""
+    if not is_gated(kernel):
+        return None
+    (here, *_), (there, *_) = (stage.operands[1].loads for stage in kernel.reductions)
+    apart = flatten(there.index, there.buffer.shape) - flatten(here.index, here.buffer.shape)
+    start = Name(there.buffer.name)
+    return start if apart == ZERO else start + block.index(apart)
 
 
 def partition(kernel: Kernel) -> tuple[tuple[Variable, ...], tuple[Variable, ...], tuple[Variable, ...]] | None:
