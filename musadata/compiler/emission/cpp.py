@@ -32,7 +32,18 @@ from musadata.compiler.ir.code import (
     product,
     walk,
 )
-from musadata.compiler.ir.index_formulas import Atom, Index, Opaque, Operation, Size, Variable, of
+from musadata.compiler.ir.index_formulas import (
+    ONE,
+    ZERO,
+    Atom,
+    Index,
+    Opaque,
+    Operation,
+    Size,
+    Variable,
+    exact_part,
+    of,
+)
 from musadata.compiler.ir.printing import text_of
 from musadata.compiler.ir.scalar import (
     MATH_FUNCTIONS,
@@ -136,6 +147,12 @@ class Printer:
         """What a formula adds up, each with its sign."""
         if index in self.positions:
             return [("+", self.positions[index])]
+        for formula, name in self.positions.items():
+            factor, rest = exact_part(index, formula)  # of a flat position over batch and row, the length of a row
+            is_part = factor != ZERO and len(rest.terms) + len(formula.terms) <= len(index.terms)
+            if is_part and len(formula.terms) > 1 and not factor.variables:
+                own = name if factor == ONE else product(name, self.index(factor))
+                return [("+", own), *(self.terms(rest) if rest != ZERO else ())]
         ordered = sorted(index.terms, key=lambda term: (term[1] < 0, -len(term[0]), -abs(term[1])))
         return [("-" if one < 0 else "+", self._monomial(monomial, abs(one), one < 0)) for monomial, one in ordered]
 

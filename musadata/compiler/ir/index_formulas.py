@@ -185,7 +185,7 @@ def divide(numerator: Index, denominator: Index) -> tuple[Index, Index]:
         return numerator, ZERO
     if numerator.constant is not None and denominator.constant is not None:
         return number(numerator.constant // denominator.constant), number(numerator.constant % denominator.constant)
-    whole, rest = _exact_part(numerator, denominator)
+    whole, rest = exact_part(numerator, denominator)
     if rest == ZERO:
         return whole, ZERO
     if rest != numerator and not not_negative(rest):
@@ -199,7 +199,7 @@ def divide(numerator: Index, denominator: Index) -> tuple[Index, Index]:
     return whole + of(Operation("//", rest, denominator)), of(Operation("%", rest, denominator))
 
 
-def _exact_part(numerator: Index, denominator: Index) -> tuple[Index, Index]:
+def exact_part(numerator: Index, denominator: Index) -> tuple[Index, Index]:
     """Polynomial division by the leading monomial: numerator = whole * denominator + rest."""
     lead, coefficient = denominator.terms[0]
     whole, rest = ZERO, ZERO
@@ -275,7 +275,7 @@ def _greatest_quotient(atom: Operation) -> Index | None:
     if least is None:
         return None
     top = -least
-    whole, rest = _exact_part(top, atom.right)
+    whole, rest = exact_part(top, atom.right)
     if not_negative(-rest - 1) and not_negative(rest + atom.right):
         return whole - 1
     return divide(top, atom.right)[0]
