@@ -2,9 +2,12 @@
 makes of them.
 
 The counts of functions are those of nvcc's code for sm_90 at full accuracy, rounded; a division of integers by a value
-that is only known at run time takes about twenty, of which half are done once for each divisor.
+that is only known at run time takes about twenty, of which half are done once for each divisor. Counters of unrolled
+loops are numbers, arrays of a thread are registers, and what nobody reads is not computed.
 """
 
+import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,7 +33,10 @@ from musadata.compiler.ir.code import (
 _DIVISION, _BY_CONSTANT, _OF_FLOATS = 10, 5, 9
 _FUNCTIONS = {"expf": 6, "exp": 40, "logf": 12, "log1pf": 18, "expm1f": 20, "tanhf": 20, "erff": 24, "powf": 50}
 _FUNCTIONS |= {"sqrtf": 8, "rsqrtf": 3, "sinf": 25, "cosf": 25, "fmaxf": 1, "fminf": 1, "fabsf": 1, "static_cast": 1}
+_FUNCTIONS |= {"half2float": 1, "float2half": 1, "bfloat162float": 1, "float2bfloat16": 1}
 _SHUFFLES, _OTHER = 10, 2  # of a value over a warp; of a function that is not listed
+_POWERS = frozenset(1 << power for power in range(24))  # to divide by them is to multiply
+_HELD = 1.5  # of an element of a row in registers: its conversion, and a share of its vector
 _FLOATS = ("float", "double", "half", "bfloat16")
 
 
@@ -46,6 +52,11 @@ class _Count:
         declared = [one for one in walk(function.body) if isinstance(one, Declare)]
         self._floats = {name for one in declared if _is_float(one.kind) for name in _declared(one)}
         self._floats |= {one.name.name for one in function.parameters if _is_float(one.kind)}
+        self._unrolled = {one.name for one in walk(function.body) if isinstance(one, Loop) and one.unroll}
+        own = [one for one in declared if one.sizes and all(isinstance(side, int) for side in one.sizes)]
+        self._arrays = {one.name: math.prod(map(int, one.sizes)) for one in own if "__shared__" not in one.prefix}
+        named = Counter(one.name for one in walk(function.body) if isinstance(one, Name))
+        self._unread = {name for one in declared for name in _declared(one) if named[name] == 1}
 
     def body(self, body: Body) -> float:
         return sum(map(self.statement, body))
@@ -57,11 +68,13 @@ class _Count:
                 fixed = [one for one in node.body if isinstance(one, Declare) and not moving & _declared(one)]
                 turns = self.turns(node)
                 steps = self._inner
-                if turns is None:  # of loops in each other, all steps are of the outermost one
-                    turns, self._inner = steps, 1
+                if turns is None:  # of loops in each other, all steps are of the outermost one, but for unrolled ones
+                    shares = [self.turns(one) or 1 for one in node.body if isinstance(one, Loop) and one.unroll]
+                    turns, self._inner = -(-steps // max(shares, default=1)), 1
                 each = self.body(tuple(one for one in node.body if one not in fixed))
                 self._inner = steps
-                return self.body(tuple(fixed)) + turns * (self.expression(node.condition) + 1 + each)
+                test = 0 if node.unroll else self.expression(node.condition) + 1
+                return self.body(tuple(fixed)) + turns * (test + each)
             case Guard():
                 return self.expression(node.condition) + self.body(node.body) + self.body(node.otherwise)
             case Scope():
@@ -69,6 +82,8 @@ class _Count:
             case Assign():
                 joins = 0 if node.sign == "=" else 1
                 return joins + self.expression(node.target) + self.expression(node.value)
+            case Declare() if _declared(node) <= self._unread:
+                return 0
         return self.expression(node)
 
     def turns(self, loop: Loop) -> int | None:
@@ -100,9 +115,17 @@ class _Count:
 
     def _own(self, node: Any) -> float:
         match node:
+            case Binary(left, sign, right) if self._is_number(node) or (
+                sign in "+-" and (self._is_number(left) or self._is_number(right))
+            ):
+                return 0  # in an address it is part of the instruction
+            case Element(Name(name), _) if name in self._arrays:
+                return 0
+            case Apply(function, (Name(name), *_)) if function.startswith("load_row<"):
+                return _HELD * self._arrays.get(name, 1)
             case Binary(_, "/" | "%", right):
                 if self._is_float(node):
-                    return _OF_FLOATS
+                    return 1 if isinstance(right, Number) and right.whole in _POWERS else _OF_FLOATS
                 return _BY_CONSTANT if isinstance(right, Number) else _DIVISION
             case Binary(left, "+" | "-", right):
                 return 0 if any(isinstance(side, Binary) and side.sign == "*" for side in (left, right)) else 1
@@ -112,6 +135,11 @@ class _Count:
             case Binary() | Choice() | Element():
                 return 1
         return 0
+
+    def _is_number(self, node: Expression) -> bool:
+        """Whether it depends on counters of unrolled loops alone."""
+        names = names_of(node)
+        return bool(names) and names <= self._unrolled
 
     def _is_float(self, node: Binary) -> bool:
         return any(isinstance(one, (Apply, Element)) or _name(one) in self._floats for one in walk(node))
