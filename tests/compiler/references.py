@@ -346,6 +346,10 @@ FIXTURES = {
         two(tensor(2, 6, 4, 3), tensor(3, 6, 7, 2)),
         "self.s = nn.Parameter(torch.rand(6, 1, 1))",
     ),
+    "softmax of three": Fixture(
+        "return torch.softmax(x * y - z, -1)",
+        tuple((tensor(r, c), tensor(r, c, name="y"), tensor(r, c, name="z")) for r, c in ((4, 37), (7, 520))),
+    ),
     "half rows": Fixture("return torch.softmax(F.silu(x), -1)", half("float16", two(tensor(4, 37), tensor(7, 64)))),
     "half gates": Fixture("return F.silu(x[:, :8]) * x[:, 8:]", half("bfloat16", two(tensor(4, 16), tensor(7, 16)))),
     "log softmax": Fixture("return F.log_softmax(x, dim=0)", ROWS),

@@ -38,6 +38,7 @@ QUICK = {
     "sizes of values": 0,
     "logits": 0,
     "softmax of columns": 3,
+    "softmax of three": 0,
     "columns of several types": 0,
     "wide layer norm": 0,
     "long layer norm": 3,
@@ -122,7 +123,13 @@ def test_a_candidate_refuses_sizes_on_the_other_side_of_a_branch(graph_of, verif
     assert "the kernels are written for rows <= 100" in verdict.feedback
 
 
-@pytest.mark.parametrize("name", ["rows of a slice", "group norm", "root mean square", "softmax over channels"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("rows of a slice", "group norm", "root mean square", "softmax over channels"),
+        *("softmax of three", "classes", "mean squared error"),
+    ],
+)
 def test_rows_in_pieces_are_accepted(name, graph_of, verifier):
     graph = graph_of(name)
     candidate = build_candidate(graph, PLANS[3], dict.fromkeys((origin.name for origin in graph.sizes), 50_000))

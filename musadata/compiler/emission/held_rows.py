@@ -13,14 +13,14 @@ from musadata.compiler.emission.block import UNROLL, Block, decode
 from musadata.compiler.emission.cpp import C_TYPES, combined_type, loaded, number, total, vector_functions
 from musadata.compiler.emission.pointwise import stored, write_store
 from musadata.compiler.ir.code import UNARY, Braces, Choice, Expression, Guard, Name, Run, Some, apply, every
-from musadata.compiler.ir.index_formulas import Index, Variable, product
+from musadata.compiler.ir.index_formulas import Index, Operation, Variable, product
 from musadata.compiler.ir.scalar import Buffer, Choose, Compare, Load, Scalar
 from musadata.compiler.lowering.fusion import Kernel, Reduce, Scan, Stage, Store
 from musadata.compiler.lowering.layout import flat_position, flatten
 from musadata.tracing.roofline import itemsize
 
 MOST_OWN = 64  # elements that a thread holds alone
-MOST_HELD = 2  # rows in registers at the same time
+MOST_HELD = 4  # rows in registers at the same time
 _REDUCED = ("sum", "prod", "max", "min", "fast_max", "argmax", "argmin")
 _FLOATS = ("float32", "float16", "bfloat16")
 
@@ -67,14 +67,18 @@ class HeldRow:
 
     @property
     def fits(self) -> bool:
-        """Whether every row is one piece."""
-        return (self.length.constant or self.piece + 1) <= self.piece
+        """Whether every row is one piece: the last of several parts may be shorter than the others."""
+        atom = self.length.atom
+        sides = (atom.left, atom.right) if isinstance(atom, Operation) and atom.kind == "min" else (self.length,)
+        return any((side.constant or self.piece + 1) <= self.piece for side in sides)
 
     def start(self, block: Block, kernel: Kernel) -> None:
         """Declare the arrays, and find out whether neighbours can be moved at once."""
         rows = dict.fromkeys([*self.held, *(s for stage in kernel.stages for s in self._moved(stage))])
         starts = [(apply("reinterpret_cast<size_t>", self._pointer(block, source)), source) for source in rows]
         tests = [(start % min(16, self.group * itemsize(row.buffer.dtype))).equals(0) for start, row in starts]
+        if self.length.variables:
+            block.name_formula(self.length, "length")
         if self.length.constant is None:
             tests.insert(0, (block.printer.index(self.length, UNARY) % self.group).equals(0))
         block.variable("bool", "aligned", tests[0], note=f"{self.group} elements can be moved at once")
@@ -354,7 +358,7 @@ def held_row(kernel: Kernel, thread: Expression, threads: int, count: int) -> He
     stages: Sequence[Reduce | Store] = [s for s in kernel.stages if s.axes and isinstance(s, (Reduce, Store))]
     reduced = [stage for stage in stages if isinstance(stage, Reduce)]
     length = product(axis.extent for axis in reduced[0].axes) if reduced else None
-    if length is None or length.variables or (length.constant or 4) % 4:
+    if length is None or (length.constant or 4) % 4:
         return None
     if any(product(axis.extent for axis in stage.axes) != length for stage in reduced):
         return None

@@ -37,7 +37,7 @@ MANY_ROWS, MEDIUM_ROW = 8192, 1024  # with a warp for each row a large GPU is fu
 ONLINE = 1024  # elements of a row: a shorter one is still in the cache when it is read again
 SHORT_SUM = 256  # with more outputs than keep a GPU busy, a team still pays if what it adds up is longer
 SERIAL_LIMIT = 2048  # a longer sum in one thread is slow, and less exact than PyTorch's
-MOST_HELD = 32  # elements of a row in a thread's registers
+MOST_HELD, MOST_OF_SEVERAL = 32, 16  # elements of a row in a thread's registers
 TWO_BLOCKS = 264  # two blocks for each multiprocessor of a large GPU
 
 
@@ -319,14 +319,16 @@ def _by_blocks(threads: int, *, shuffle: bool, online: bool = False, held: int =
 
 
 def _held(case: Case) -> Sequence[Step]:
-    """Rows in registers: up to 32 elements of all rows in a thread, a warp for a short row, a block for a long one.
-    Rows that blocks of 1,024 threads cannot hold pass through them in pieces."""
+    """Rows in registers: up to 32 elements of one in a thread, or 16 of each of several, in a warp for a short row, in
+    a block for a long one. Rows that blocks of 1,024 threads cannot hold pass through them in pieces."""
     team = {"thread": "shared", "stride": "shuffle"}.get(case.team, case.team)
-    most, inner = MOST_HELD // case.held, case.inner
-    if inner <= most * WARP // (1 if team == "warp" else 2):
+    most, inner = MOST_HELD if case.held == 1 else MOST_OF_SEVERAL, case.inner
+    half = most // 2
+    if inner <= WARP * (most if team == "warp" else half):
         return _by_warps(case.total, held=min(most, max(case.group, 1 << (-(-inner // WARP) - 1).bit_length())))
-    fitting = next((t for t in (128, 256, 512, 1024) if inner <= t * most // 2), 1024)
-    count = most if fitting * most // 2 < inner <= fitting * most else most // 2
+    fitting = next((t for t in (128, 256, 512, 1024) if inner <= t * half), 1024)
+    fits = fitting * half < inner <= fitting * most and case.held <= 2  # a thread of 1,024 has 64 registers
+    count = most if fits else half
     if inner > fitting * count and case.total >= TWO_BLOCKS:
         fitting = 512
     return _by_blocks(fitting, shuffle=team != "shared", online=inner > fitting * count, held=count)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache
 from math import prod
 
-from musadata.compiler.ir.index_formulas import Index, Opaque, Variable, as_index, divide, minimum, of, product
+from musadata.compiler.ir.index_formulas import ZERO, Index, Opaque, Variable, as_index, divide, minimum, of, product
 from musadata.compiler.ir.program import Contraction, Indices, Loop, Reduction, fixed
 from musadata.compiler.ir.scalar import (
     Attended,
@@ -24,9 +24,7 @@ from musadata.compiler.ir.scalar import (
     call,
     choose,
     compute_type,
-    guarded,
     literal,
-    within,
 )
 from musadata.compiler.lowering.fusion import PARTS_AXIS
 from musadata.compiler.lowering.layout import flatten, unflatten
@@ -272,17 +270,17 @@ def _share(loop: Loop, sizes: Mapping[str, int]) -> int:
 
 def _split(loop: Loop, elements: int) -> tuple[Loop, Loop]:
     """Parts of so many elements."""
-    identity = _identity(loop)
-    assert loop.reduction is not None and identity is not None
+    assert loop.reduction is not None
     extents, share = _extents(loop), as_index(elements)
     total = product(extents)
 
     def part(axes: Indices, inner: Indices) -> Scalar:
-        place = axes[-1] * share + inner[0]
-        value = loop.body(axes[:-1], unflatten(place, extents))
-        return guarded(within(place, total), value, identity)
+        return loop.body(axes[:-1], unflatten(axes[-1] * share + inner[0], extents))
 
-    reduction = Reduction(loop.reduction.kind, fixed((share,)), ("k",))
+    def length(axes: Indices) -> Indices:
+        return (share if divide(total, share)[1] == ZERO else minimum(share, total - axes[-1] * share),)
+
+    reduction = Reduction(loop.reduction.kind, length, ("k",))
     return _in_parts(loop, divide(total + (elements - 1), share)[0], part, reduction)
 
 

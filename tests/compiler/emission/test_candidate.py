@@ -75,7 +75,7 @@ def test_a_long_reduction_to_one_number_is_shared_by_many_blocks(graph_of):
     def kernels(size: int) -> list[str]:
         sizes = dict.fromkeys(("rows", "cols"), size)
         candidate = build_candidate(graph_of("mean squared error"), PLANS[0], sizes)
-        assert "x[part * 8192 + k]" in candidate.source or size == 64  # the flat position is not taken apart
+        assert "x + part * 8192, " in candidate.source or size == 64  # the flat position is not taken apart
         return [emitted.kernel.name for emitted in candidate.kernels]
 
     assert kernels(64) == ["mse_loss_kernel"]
@@ -201,6 +201,13 @@ def test_rows_move_as_float4_only_where_every_row_can_be_aligned(graph_of):
     sizes = dict.fromkeys(("batch", "height", "width"), 64)
     assert "load_four(c_weight" in build_candidate(graph_of("wide convolution"), PLANS[0], sizes).source  # 36 a row
     assert "load_four(c_weight" not in build_candidate(graph_of("pointwise convolution"), PLANS[0], sizes).source  # 6
+
+
+def test_the_last_part_of_a_long_sum_is_a_shorter_row_in_registers(graph_of):
+    graph = graph_of("mean squared error")
+    source = build_candidate(graph, PLANS[0], {origin.name: 8192 for origin in graph.sizes}).source
+    assert "const int length = min(8192, " in source
+    assert re.search(r"load_row<\d+, 4>\(x_row, x \+ part \* 8192, threadIdx.x, 0, length, aligned\);", source)
 
 
 def test_what_is_added_to_a_product_moves_in_vectors_as_its_result_does(graph_of):
