@@ -5,7 +5,7 @@ Six limits are worked out, each in seconds, and a kernel is taken to need as lon
 - memory: bytes that have to come from or go to memory, at its bandwidth. What is read again does not count where it
   still is in L2; what blocks of tiles read that run one after the other does, where the operand is larger.
 - L2: sectors of 32 bytes that multiprocessors fetch, at its bandwidth. What a block reads again, as windows that
-  overlap, it finds in L1.
+  overlap, it finds in L1; small tensors, which all blocks read, stay there.
 - L1: cache lines of 128 bytes that the requests of warps touch, one in a cycle of each multiprocessor.
 - arithmetic: instructions, those of indices too (`instruction_counts`), one of each lane in a cycle; of tiles FLOPs at
   the rate of the unit, with those beyond the operands, and what they read from shared memory, 32 words in a cycle; of
@@ -51,6 +51,7 @@ _UNROLLED = 4  # loads of a simple loop that nvcc has under way at once; one whe
 _BARRIER, _SHUFFLE = 40, 25  # cycles
 _NEAR = 20e-9  # seconds of a load from L1
 _FROM_CACHE = 150e-9  # seconds of a load from L2
+_HELD_NEAR = 64 << 10  # bytes of a tensor that stays in L1, a quarter of it
 _KEPT = 0.5  # of L2, in which what is read again soon still is
 _LANES = 128  # of a multiprocessor, that issue one instruction in a cycle
 _TYPES = {"float": 4, "double": 8, "half": 2, "__half": 2, "__nv_bfloat16": 2, "int": 4, "float4": 16}
@@ -247,7 +248,9 @@ class _Work:
             requests += warps * (size * WARP / _LINE if vectors and beside else lines)
             own = warps * (WARP * size if self._stays(stage, load) else sectors * _SECTOR)
             asked += own
-            fetched += min(own, self.points / points * self._footprint(stage, load, [(self.kernel.axes, points)]))
+            whole = self.bytes_of([load.buffer])
+            kept = whole * self.device.multiprocessors if whole <= _HELD_NEAR else math.inf
+            fetched += min(own, kept, self.points / points * self._footprint(stage, load, [(self.kernel.axes, points)]))
             worst = max(worst, (lines, load.buffer), key=lambda one: one[0])
         share = fetched / asked if asked else 1.0
         for stage in self.kernel.stages:

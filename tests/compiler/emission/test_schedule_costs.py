@@ -29,6 +29,11 @@ def test_windows_that_overlap_come_from_the_nearest_cache(graph_of):
     assert read <= cost.fetched < 2.5 * read
 
 
+def test_a_small_tensor_that_all_blocks_read_stays_in_the_nearest_cache(graph_of):
+    (cost,), _ = costs_of(graph_of("scale"), PLANS[3], rows=1 << 16)
+    assert cost.fetched < 1.1 * cost.moved
+
+
 def test_rows_of_a_table_are_read_side_by_side_and_only_those_that_are_named(graph_of):
     (cost,), _ = costs_of(graph_of("embedding"), PLANS[0])
     assert cost.lines[0] == 1 and cost.fetched < 2 * cost.moved
