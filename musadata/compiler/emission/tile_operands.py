@@ -145,7 +145,12 @@ class Operand:
 
     @cached_property
     def base(self) -> Index | None:
-        if self.parts or not isinstance(self.value, Load) or self.value.buffer.dtype != self.dtype or self.value.children:
+        if (
+            self.parts
+            or not isinstance(self.value, Load)
+            or self.value.buffer.dtype != self.dtype
+            or self.value.children
+        ):
             return None
         many = VECTORS[self.dtype]["count"]
         rest = flatten(self.value.index, self.value.buffer.shape) - flat_position(self.moving)
