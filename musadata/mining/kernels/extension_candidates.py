@@ -73,7 +73,8 @@ def cut_candidate(
     body = re.sub(r"\bModel\b", "ModelNew", text)
     for name, links in extensions.items():
         native = slice_native(linker.repository, links)
-        block = _write_extension(name, native, *flatten(linker.repository, native))
+        undefined = sorted(linker.repository.undefined)
+        block = _write_extension(name, native, *flatten(linker.repository, native), undefined)
         body = _place(body, name, block)
     return ExtensionCandidate(body.rstrip() + "\n", tuple(link for links in extensions.values() for link in links))
 
@@ -140,8 +141,12 @@ def _links(linker: Linker, equivalent: Equivalent, alias: Alias, names: Sequence
     return found
 
 
-def _write_extension(name: str, native: NativeSlice, host: str, device: str) -> str:
-    """The statements that build an extension under a name. `torch.ops` are registered rather than named."""
+def _write_extension(name: str, native: NativeSlice, host: str, device: str, undefined: Sequence[str]) -> str:
+    """The statements that build an extension under a name. `torch.ops` are registered rather than named.
+
+    Args:
+        undefined: macros of PyTorch that the repository's build removes, without which half types do not convert.
+    """
     registered = name.startswith("torch.ops.")
     stem = name.removeprefix("torch.ops.").lower().strip("_") or "kernels"
     arguments = [f'name="{stem}_kernels"']
@@ -156,6 +161,8 @@ def _write_extension(name: str, native: NativeSlice, host: str, device: str) -> 
             arguments.append('cpp_sources=""')
     if native.functions:
         arguments.append(f"functions={list(native.functions)!r}".replace("'", '"'))
+    if undefined and re.search(r"half|bfloat16", device):
+        arguments.append(f"extra_cuda_cflags={[f'-U{macro}' for macro in undefined]!r}".replace("'", '"'))
     if registered:
         arguments.append("is_python_module=False")
     call = "load_inline(\n" + "".join(f"    {argument},\n" for argument in arguments) + ")"

@@ -26,6 +26,7 @@ BUILDS = re.compile(
 IMPORTED = re.compile(
     r"^[ \t]*(?:from +([\w.]+) +import +(?:\(([\w,\s]+)\)|([\w, ]+))|import +([\w.]+)(?: +as +(\w+))?)", re.MULTILINE
 )
+UNDEFINED = re.compile(r"-U(__CUDA_NO_\w+__)")
 VENDORED = ("third_party/", "cutlass/", "composable_kernel/", "third-party/", "externals/")
 Definition = ast.FunctionDef | ast.ClassDef
 
@@ -41,6 +42,7 @@ class Repository:
         self._parsed: OrderedDict[str, ast.Module | None] = OrderedDict()
         self.extensions: list[Extension] = []
         self.macros: set[str] = set()  # that builds define for device code
+        self.undefined: set[str] = set()  # of those that PyTorch defines for device code
         self._loaded: dict[tuple[str, str], Extension] = {}  # by file and name
         for path in self.python_paths:
             self._find_extensions(path)
@@ -57,6 +59,7 @@ class Repository:
         module = self.module(path) if text and BUILDS.search(text) else None
         if module is not None:
             self.macros |= device_macros(text)
+            self.undefined |= set(UNDEFINED.findall(text))
             for variable, found in find_extensions(path, module, self._files):
                 extension = self._with_code(found)
                 self.extensions.append(extension)

@@ -257,6 +257,11 @@ def test_a_candidate_is_compiled_as_its_build_script_compiles_it():
     _, candidate = pairs(files)["add"]
     assert "#define WITH_CUDA 1" in candidate
     assert "WITH_HIP" not in candidate
+    assert "-U__CUDA" not in candidate
+    flag = "-U__CUDA_NO_HALF_CONVERSIONS__"
+    half = native.replace("float*", "half*")
+    _, candidate = pairs({**files, "a.cu": half, "setup.py": f"{setup}# {flag}"})["add"]
+    assert f'extra_cuda_cflags=["{flag}"]' in candidate
     assert "Python.h" not in candidate
     assert "<ATen/cuda/Atomic.cuh>" in candidate
 
