@@ -146,9 +146,9 @@ class _Comparisons:
                         yield item
 
     def prepared(self, statements: list[ast.stmt]) -> list[ast.stmt]:
-        """A test's statements, in which helpers and methods are called by name."""
-        unbound, direct = Unbound(self.module), _Direct(self._functions)
-        found = [unbound.visit(direct.visit(copy.deepcopy(one))) for item in statements for one in _each(item)]
+        """A test's statements, in which methods are called by name."""
+        unbound = Unbound(self.module)
+        found = [unbound.visit(copy.deepcopy(one)) for item in statements for one in _each(item)]
         return list(map(ast.fix_missing_locations, found))
 
     def sides(self, statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
@@ -379,41 +379,3 @@ class _Placed(ast.NodeTransformer):
         if made and called_name(node) in FACTORIES:
             node.keywords.append(ast.keyword("device", ast.parse(f"{self._name}.device", mode="eval").body))
         return node
-
-
-class _Direct(ast.NodeTransformer):
-    """Calls of a function of the test that calls its argument, `time(f, x)`, as what it calls, `f(x)`."""
-
-    def __init__(self, functions: Mapping[str, ast.FunctionDef]):
-        self._functions = functions
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        self.generic_visit(node)
-        function = self._functions.get(node.func.id) if isinstance(node.func, ast.Name) else None
-        if function is None or not node.args or not function.args.args or not self._is_function(node.args[0]):
-            return node
-        names = [item.arg for item in function.args.args]
-        given = {name: [value] for name, value in zip(names, node.args, strict=False)}
-        given |= {item.arg: [item.value] for item in node.keywords if item.arg}
-        if function.args.vararg:
-            given[function.args.vararg.arg] = node.args[len(names) :]
-        calls = [item for item in ast.walk(function) if isinstance(item, ast.Call)]
-        direct = [item for item in calls if isinstance(item.func, ast.Name) and item.func.id == names[0]]
-        shown = [[getattr(getattr(item, "value", item), "id", "") for item in call.args] for call in direct]
-        fitting = [words for words in shown if given.keys() >= set(words)]
-        if fitting:
-            return ast.Call(node.args[0], [value for word in max(fitting, key=len) for value in given[word]], [])
-        handed = {
-            getattr(value, "id", "")
-            for item in calls
-            for value in (*item.args, *(keyword.value for keyword in item.keywords))
-        }  # to a library that calls it
-        if direct or names[0] not in handed:
-            return node
-        return ast.Call(node.args[0], [item for item in node.args[1:] if not isinstance(item, ast.Constant)], [])
-
-    def _is_function(self, node: ast.expr) -> bool:
-        """Whether an expression looks like a function: `lib.f`, `partial(f, dim=1)`, or one of the test."""
-        if isinstance(node, ast.Call):
-            return called_name(node) == "partial"
-        return isinstance(node, ast.Attribute) or (isinstance(node, ast.Name) and node.id in self._functions)

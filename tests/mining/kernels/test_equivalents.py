@@ -185,11 +185,9 @@ def test_a_variable_that_doubles_in_every_line_is_not_written_out():
     assert len(ast.unparse(call)) < 10_000
 
 
-TIMED = (
+HELPED = (
     'import torch\nfrom torch.utils.cpp_extension import load\nlib = load(name="fast", sources=["a.cu"])\nONE = 1\n\n'
     "def make_inputs(n):\n    x = torch.rand(n).half()\n    return x, torch.empty_like(x)\n\n"
-    "def time(op, *args):\n    return op(*args)\n\n"
-    "def timed(op, a, out=None):\n    return op(a) if out is None else op(a, out)\n\n"
     "def check(a, b):\n    assert (a - b).abs().max() < 1e-3\n\n"
 )
 
@@ -199,7 +197,7 @@ TIMED = (
     [
         "    x = torch.rand(4) * torch.rand(4)\n    y = torch.empty(4)\n    lib.add(x, y)\n    expected = x + 1\n"
         "    assert torch.allclose(y, expected)\n",
-        "    x, y = make_inputs(4)\n    expected = x + 1\n    timed(lib.add, x, y)\n    check(expected, y)\n",
+        "    x, y = make_inputs(4)\n    expected = x + 1\n    lib.add(x, y)\n    check(expected, y)\n",
         "    n = 4\n    x = torch.rand(n).cuda().half()\n    x.requires_grad = True\n    y = torch.zeros(n)\n"
         "    for op in [lib.add]:\n        op(x, y)\n    one = torch.ones(n) * ONE\n    lib.add(x, y)\n"
         "    torch.testing.assert_close(y.float(), (x + one).float())\n",
@@ -207,7 +205,7 @@ TIMED = (
 )
 def test_both_sides_of_a_comparison_are_cut_out_of_a_test(test):
     for place in (f"def test_add():\n{test}", f'if __name__ == "__main__":\n{test}'):
-        reference, candidate = pairs({"test_add.py": TIMED + place})["add"]
+        reference, candidate = pairs({"test_add.py": HELPED + place})["add"]
         scope = {}
         exec(reference, scope)
         assert torch.equal(scope["Model"]()(torch.ones(6)), torch.full((6,), 2.0))
@@ -216,10 +214,8 @@ def test_both_sides_of_a_comparison_are_cut_out_of_a_test(test):
 
 
 def test_inputs_of_a_comparison_keep_the_types_and_sizes_of_the_test():
-    place = (
-        "def test_add():\n    x, y = make_inputs(8)\n    timed(lib.add, x, y)\n    assert torch.allclose(y, x + 1)\n"
-    )
-    (found,) = sliced({"test_add.py": TIMED + place})
+    place = "def test_add():\n    x, y = make_inputs(8)\n    lib.add(x, y)\n    assert torch.allclose(y, x + 1)\n"
+    (found,) = sliced({"test_add.py": HELPED + place})
     assert found.shared == ("make_inputs_x",)
     shown = {"init": [], "init_keywords": [], "inputs": found.inputs, "input_keywords": [], "evidence": "test"}
     model = "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x + 1\n"
@@ -228,12 +224,12 @@ def test_inputs_of_a_comparison_keep_the_types_and_sizes_of_the_test():
 
 def test_a_comparison_of_two_kernels_is_no_pair():
     place = "def test_add():\n    x, y = make_inputs(8)\n    assert torch.allclose(lib.add(x, y), lib.add(x, x))\n"
-    assert not sliced({"test_add.py": TIMED + place})
+    assert not sliced({"test_add.py": HELPED + place})
 
 
 def test_a_comparison_of_different_inputs_is_no_pair():
     place = "def test_add():\n    x, z = torch.rand(3), torch.rand(3)\n    y = torch.rand(3)\n"
-    assert not sliced({"test_add.py": TIMED + place + "    assert torch.allclose(lib.add(x, y), z + 1)\n"})
+    assert not sliced({"test_add.py": HELPED + place + "    assert torch.allclose(lib.add(x, y), z + 1)\n"})
 
 
 def test_functions_that_a_macro_defines_are_bound_and_linked():
