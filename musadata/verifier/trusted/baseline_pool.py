@@ -33,7 +33,10 @@ _WINDOW_BYTES = 256 << 20  # what passes between processes at a time
 _AT_ONCE = 8
 # Of a measure size's inputs, with results, and of its state, in both processes; and what others may need. Where an
 # oracle in float64 is needed and memory lacks, the candidate is judged again with all of it.
-_COPIES, _LEAST_NEED, _MEMORY_SHARE = 8, 4 << 30, 0.85
+_COPIES, _LEAST_NEED = 8, 4 << 30
+# Candidates' contexts and what flushes the cache between their calls: 0.8 GB each on an H200. Of what these leave, the
+# share that references may have.
+_CANDIDATE_MB, _MEMORY_SHARE = 1024, 0.9
 
 
 class _Eager:
@@ -106,7 +109,8 @@ class BaselinePool:
         self._config = config
         self._policy = TimingPolicy(repetitions=config.timed_runs)
         make = partial(Baseline, sandbox, backend.clock, False, backend.flush_bytes)
-        self._eager = _Eager(make, int(_MEMORY_SHARE * backend.memory_mb * 2**20) or sys.maxsize)
+        left_mb = max(backend.memory_mb - backend.seats * _CANDIDATE_MB, backend.memory_mb // 4)
+        self._eager = _Eager(make, int(_MEMORY_SHARE * left_mb * 2**20) or sys.maxsize)
         self._compiled = Baseline(sandbox, backend.clock, True, backend.flush_bytes)
         self._compiled_times: dict[str, Timing | None] = {}
         self._folder, self._name, self._seats = cache_folder() / "locks", backend.identity, backend.seats
