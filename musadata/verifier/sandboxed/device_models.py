@@ -83,13 +83,22 @@ def find_problem(leaf: Any, device: str) -> str:
 
 def free_memory(device: str, kept_share: float = 0.0) -> None:
     """Give memory of the device that no tensor holds back to other processes, unless it is less than a share of all
-    that there is: each time takes tens of milliseconds on a device that others use, too."""
+    that there is, and half of it is free: each time takes tens of milliseconds on a device that others use, too."""
     if device != "cuda":
         return
     unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
-    if unused > kept_share * torch.cuda.get_device_properties(0).total_memory:
+    kept = 0 if lacks_room(device) else kept_share * torch.cuda.get_device_properties(0).total_memory
+    if unused > kept:
         torch.cuda.synchronize()
         torch.cuda.empty_cache()
+
+
+def lacks_room(device: str) -> bool:
+    """Whether less than half of a device's memory is free: processes that wait keep nothing then."""
+    if device != "cuda":
+        return False
+    free, total = torch.cuda.mem_get_info()
+    return 2 * free < total
 
 
 def describe_failure(error: BaseException) -> messages.ErrorFacts:

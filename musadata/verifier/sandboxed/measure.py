@@ -22,7 +22,13 @@ from musadata.verifier.protocol.message_encoding import ask_for
 from musadata.verifier.protocol.pytree import flatten
 from musadata.verifier.protocol.tensors import pack, unpack_torch
 from musadata.verifier.sandboxed.device_inputs import FEW_ROUNDS
-from musadata.verifier.sandboxed.device_models import KEPT_SHARE, describe_failure, free_memory, load_kernels
+from musadata.verifier.sandboxed.device_models import (
+    KEPT_SHARE,
+    describe_failure,
+    free_memory,
+    lacks_room,
+    load_kernels,
+)
 from musadata.verifier.sandboxed.device_oracle import DeviceOracle
 from musadata.verifier.sandboxed.model_state import tensors_of
 from musadata.verifier.sandboxed.plain_values import decode
@@ -266,7 +272,7 @@ class _Baseline:
     def _release(self, command: measures.Release) -> messages.Prepared:
         if self._oracle is not None:
             self._oracle.release()
-        if not command.keep:
+        if not command.keep or lacks_room(self._device):
             self._prepared = self._oracle = None
         free_memory(self._device, KEPT_SHARE)
         return messages.Prepared()

@@ -1,7 +1,6 @@
 """The processes that a candidate is timed against, and whose turn it is on the device."""
 
 import hashlib
-import sys
 import threading
 import warnings
 from collections import deque
@@ -19,7 +18,7 @@ from musadata.verifier.protocol import messages
 from musadata.verifier.protocol.messages import PrepareReference, number_blobs
 from musadata.verifier.protocol.streams import stream_of
 from musadata.verifier.trusted.baseline_process import Baseline, BaselineFailed
-from musadata.verifier.trusted.device_lock import DeviceLock, DeviceSeat
+from musadata.verifier.trusted.device_lock import DeviceLock, DeviceSeats
 from musadata.verifier.trusted.expectation import Expectation
 from musadata.verifier.trusted.measured_timing import MeasureChecks, allow, blame_slow
 from musadata.verifier.trusted.plan import Exercise, MeasureSet, derive_seed
@@ -34,67 +33,52 @@ _AT_ONCE = 8
 # Of a measure size's inputs, with results, and of its state, in both processes; and what others may need. Where an
 # oracle in float64 is needed and memory lacks, the candidate is judged again with all of it.
 _COPIES, _LEAST_NEED = 8, 4 << 30
-# Candidates' contexts and what flushes the cache between their calls: 0.8 GB each on an H200. Of what these leave, the
-# share that references may have.
-_CANDIDATE_MB, _MEMORY_SHARE = 1024, 0.9
+# Half of a device's memory is handed out in parts to what is prepared at its measure size, by all processes that share
+# the device. Contexts have the other half: a pipeline on 16 cores has 32 candidates' and some 50 references'.
+_PART_MB, _SHARED = 4096, 2
 
 
 class _Eager:
     """Processes for references in eager mode, of which each candidate gets one for as long as it is timed, in the order
-    in which they ask. `memory`: bytes that all together may need."""
+    in which they ask."""
 
-    def __init__(self, make: Callable[[], Baseline], memory: int):
+    def __init__(self, make: Callable[[], Baseline]):
         self._free = [make() for _ in range(_AT_ONCE)]
         self._all = tuple(self._free)
-        self._memory, self._needs = memory, dict[Baseline, int]()
         self._changed = threading.Condition()
         self._queue: deque[object] = deque()
         self._asleep = set(self._all[:-1])
         self._free[-1].launch()
 
     @contextmanager
-    def _turn(self, need: int) -> Iterator[None]:
+    def _turn(self) -> Iterator[None]:
         ticket = object()
         with self._changed:
             self._queue.append(ticket)
-            self._changed.wait_for(
-                lambda: self._queue[0] is ticket and bool(self._free) and self._used + need <= self._memory
-            )
+            self._changed.wait_for(lambda: self._queue[0] is ticket and bool(self._free))
             yield
             self._queue.popleft()
             self._changed.notify_all()
 
     @contextmanager
-    def taken(self, reference: str, need: int) -> Iterator[Baseline]:
-        """One that is free, until the block is left; the one that has served this reference last, if it is. `need`:
-        bytes; with all that there are, the others free what they keep."""
-        need = min(need, self._memory)
-        with self._turn(need):
+    def taken(self, reference: str, alone: bool = False) -> Iterator[Baseline]:
+        """One that is free, until the block is left; the one that has served this reference last, if it is. For one
+        that has the device alone the others free what they keep."""
+        with self._turn():
             found = next((one for one in self._free if one.reference == reference), self._free[-1])
             self._free.remove(found)
             self._asleep.discard(found)  # the first command starts it
             if len(self._free) < _AT_ONCE - 1 and self._free and self._free[-1] in self._asleep:
                 self._asleep.discard(self._free[-1])  # the next candidate need not wait for its start
                 self._free[-1].launch()
-            self._needs[found] = need
-            for other in self._free if need == self._memory else ():
+            for other in self._free if alone else ():
                 other.release(keep=False)
         try:
             yield found
         finally:
             with self._changed:
-                del self._needs[found]
                 self._free.append(found)
                 self._changed.notify_all()
-
-    @property
-    def _used(self) -> int:
-        return sum(self._needs.values())
-
-    def grow(self, baseline: Baseline, need: int) -> None:
-        """Say that a baseline which has been taken needs so many bytes more, without waiting for them."""
-        with self._changed:
-            self._needs[baseline] = min(self._needs[baseline] + need, self._memory)
 
     def close(self) -> None:
         """End all processes."""
@@ -109,8 +93,7 @@ class BaselinePool:
         self._config = config
         self._policy = TimingPolicy(repetitions=config.timed_runs)
         make = partial(Baseline, sandbox, backend.clock, False, backend.flush_bytes)
-        left_mb = max(backend.memory_mb - backend.seats * _CANDIDATE_MB, backend.memory_mb // 4)
-        self._eager = _Eager(make, int(_MEMORY_SHARE * left_mb * 2**20) or sys.maxsize)
+        self._eager, self._parts = _Eager(make), backend.memory_mb // (_SHARED * _PART_MB)
         self._compiled = Baseline(sandbox, backend.clock, True, backend.flush_bytes)
         self._compiled_times: dict[str, Timing | None] = {}
         self._folder, self._name, self._seats = cache_folder() / "locks", backend.identity, backend.seats
@@ -121,9 +104,9 @@ class BaselinePool:
         """A new candidate's lock on the device."""
         return DeviceLock(self._folder, self._name)
 
-    def seat(self) -> DeviceSeat | None:
+    def seat(self) -> DeviceSeats | None:
         """A new candidate's place on the device; None where there is room for all."""
-        return DeviceSeat(self._folder, self._name, self._seats) if self._seats else None
+        return DeviceSeats(self._folder, self._name, self._seats) if self._seats else None
 
     def start(self, reference: str, seed: int, expectation: Expectation, lock: DeviceLock) -> Driver:
         """Begin to time a candidate on its proof sets, alone on the device."""
@@ -133,7 +116,7 @@ class BaselinePool:
             reference, seed, expectation.init_arguments, timed[0].literals, expectation.state, inputs
         )
         with ExitStack() as stack:
-            eager = stack.enter_context(self._eager.taken(reference, 0))
+            eager = stack.enter_context(self._eager.taken(reference))
             lock.take_alone()
             prepared = _prepared(eager, request)
             compiled = self._time_compiled(request) if self._config.torch_compile else None
@@ -150,9 +133,12 @@ class BaselinePool:
             BaselineFailed: the reference does not run at that size, here and now.
         """
         tensors = [messages.TensorFacts(one.name, one.dtype, one.shape) for one in measure.specs if one.dtype]
-        need = sys.maxsize if exercise.alone else _LEAST_NEED + _COPIES * stream_of(tensors).length
+        memory = DeviceSeats(self._folder, self._name, self._parts, "memory")
+        need = _parts_of(_LEAST_NEED + _COPIES * stream_of(tensors).length)
         with ExitStack() as stack:
-            eager = stack.enter_context(self._eager.taken(measure.reference, need))
+            stack.callback(memory.release)
+            memory.take(memory.count if exercise.alone else need)
+            eager = stack.enter_context(self._eager.taken(measure.reference, exercise.alone is not None))
             if exercise.alone:
                 exercise.alone()
             stack.callback(eager.release)
@@ -163,7 +149,7 @@ class BaselinePool:
             request = measures.PrepareMeasure(measure.reference, seed, measure.specs, state, as_constructed=own)
             derive = partial(derive_seed, self._config, exercise.task_id, "measure")
             ready = eager.prepare_measure(request)
-            self._eager.grow(eager, _COPIES * stream_of(ready.state).length)
+            memory.take_free(_parts_of(_COPIES * stream_of(ready.state).length))
             lock.give_way()
             eager_ms = eager.measure(1).times[0]
             lock.give_way()
@@ -218,6 +204,11 @@ class BaselinePool:
         """End both processes."""
         self._eager.close()
         self._compiled.close()
+
+
+def _parts_of(size: int) -> int:
+    """How many parts of a device's memory so many bytes take."""
+    return -(-size // (_PART_MB << 20))
 
 
 def _prepared(baseline: Baseline, request: PrepareReference | measures.PrepareMeasure) -> Baseline | None:

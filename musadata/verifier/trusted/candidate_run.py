@@ -39,8 +39,8 @@ _MAY_BE_THE_STATE = (rules.INTERFACE_STATE.id, rules.CORRECTNESS_VALUES.id, rule
 _LONGEST_WAIT_SECONDS = 300.0  # for memory on the device: a large reference may have all of it meanwhile
 _FULL = 0.1  # of the device's memory: with less than that free, a candidate waits before it is tried again
 # Who has less than that for itself, and lacks memory, may well find enough where other programs hold none. Our own
-# processes hold up to two fifths of 80 GB while they wait: their contexts, and what references keep.
-_ALONE = 0.5
+# processes hold up to two thirds while they wait: their contexts, and what references keep.
+_ALONE = 0.3
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.native.native_code import check_native_code
 from musadata.verifier.trusted.baseline_process import BaselineFailed
 from musadata.verifier.trusted.candidate_report import read_crash, read_facts, read_report
-from musadata.verifier.trusted.device_lock import DeviceLock, DeviceSeat
+from musadata.verifier.trusted.device_lock import DeviceLock, DeviceSeats
 from musadata.verifier.trusted.expectation import Expectation
 from musadata.verifier.trusted.judge import Judgement, add_crosscheck, in_order, judge
 from musadata.verifier.trusted.plan import plan_calls
@@ -150,7 +150,7 @@ class CandidateSession:
     expected: "Future[Expectation]"
     seed: int
     lock: DeviceLock | None
-    seat: DeviceSeat | None
+    seat: DeviceSeats | None
     timing: StartTiming | None
     contexts: threading.Semaphore | None
     crosscheck: "Future[tuple[Finding, ...]] | None" = None

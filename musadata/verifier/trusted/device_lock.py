@@ -3,7 +3,6 @@ number are executed, or one is timed.
 """
 
 import fcntl
-import itertools
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -81,25 +80,46 @@ class DeviceLock(_Hold):
         self._held = held
 
 
-class DeviceSeat(_Hold):
-    """One of the places for a process with a context of its own."""
+class DeviceSeats:
+    """Places on a device, of which each holder has some: for a process with a context of its own, or parts of memory.
 
-    def __init__(self, folder: Path, name: str, seats: int):
-        self._paths = [_file(folder, name, f"seat{number}") for number in range(seats)]
+    Attributes:
+        count: how many there are.
+    """
 
-    def take(self) -> None:
-        """Wait until one is free."""
-        for path in itertools.cycle(self._paths):
+    def __init__(self, folder: Path, name: str, count: int, purpose: str = "seat"):
+        self._paths = [_file(folder, name, f"{purpose}{number}") for number in range(count)]
+        self._gate_path, self.count = _file(folder, name, f"{purpose}-gate"), count
+        self._held: list[IO[bytes]] = []
+
+    def take(self, count: int = 1) -> None:
+        """Wait until so many are free, or all where there are fewer; in the order in which they are asked for."""
+        wanted = len(self._held) + min(count, self.count)
+        with self._gate_path.open("wb") as gate:
+            fcntl.flock(gate, fcntl.LOCK_EX)  # of two that have some, each would wait for the other
+            while len(self._held) < wanted:
+                self.take_free(wanted - len(self._held))
+                if len(self._held) < wanted:
+                    time.sleep(_POLL_SECONDS)
+
+    def take_free(self, count: int) -> None:
+        """Take as many of these as are free, without waiting."""
+        for path in self._paths:
+            if count == 0:
+                return
             file = path.open("wb")
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 file.close()
-                if path == self._paths[-1]:
-                    time.sleep(_POLL_SECONDS)
                 continue
-            self._held = file
-            return
+            self._held.append(file)
+            count -= 1
+
+    def release(self) -> None:
+        """Give all back."""
+        while self._held:
+            self._held.pop().close()
 
 
 def _file(folder: Path, name: str, purpose: str) -> Path:
@@ -109,7 +129,7 @@ def _file(folder: Path, name: str, purpose: str) -> Path:
 
 
 @contextmanager
-def released(*holds: _Hold | None) -> Iterator[None]:
+def released(*holds: _Hold | DeviceSeats | None) -> Iterator[None]:
     """Release all of these at the end of the block."""
     try:
         yield

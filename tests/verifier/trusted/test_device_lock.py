@@ -3,7 +3,7 @@
 import threading
 import time
 
-from musadata.verifier.trusted.device_lock import DeviceLock, DeviceSeat, released
+from musadata.verifier.trusted.device_lock import DeviceLock, DeviceSeats, released
 
 
 def test_many_share_and_one_is_alone(tmp_path):
@@ -30,7 +30,7 @@ def test_many_share_and_one_is_alone(tmp_path):
 
 
 def test_no_more_take_a_seat_than_there_are(tmp_path):
-    seats = [DeviceSeat(tmp_path, "GPU-1/a", 2) for _ in range(12)]
+    seats = [DeviceSeats(tmp_path, "GPU-1/a", 2) for _ in range(12)]
     lock, sitting, most = threading.Lock(), 0, 0
 
     def sit(seat):
@@ -50,6 +50,32 @@ def test_no_more_take_a_seat_than_there_are(tmp_path):
     for thread in threads:
         thread.join(30)
     assert (sitting, most) == (0, 2)
+
+
+def test_who_wants_many_seats_is_not_overtaken_and_gets_no_more_than_there_are(tmp_path):
+    first, large, late, more = (DeviceSeats(tmp_path, "gpu", 3, "memory") for _ in range(4))
+    first.take(2)
+    first.take_free(5)  # one is left
+    order = []
+
+    def take(name, seats, count):
+        seats.take(count)
+        order.append((name, len(seats._held)))
+        seats.release()
+
+    threads = [threading.Thread(target=take, args=one) for one in (("large", large, 10), ("late", late, 1))]
+    threads[0].start()
+    while waiting_is_not_at_the_gate(tmp_path, "gpu.memory-gate"):
+        pass
+    threads[1].start()
+    threads[1].join(0.1)
+    assert order == []
+    more.take_free(1)
+    assert not more._held
+    first.release()
+    for thread in threads:
+        thread.join(30)
+    assert order == [("large", 3), ("late", 1)]
 
 
 def test_who_waits_for_being_alone_is_not_overtaken(tmp_path):
@@ -80,10 +106,10 @@ def test_who_waits_for_being_alone_is_not_overtaken(tmp_path):
     assert order == ["alone", "late"]
 
 
-def waiting_is_not_at_the_gate(folder):
+def waiting_is_not_at_the_gate(folder, name="gpu.gate"):
     import fcntl
 
-    with (folder / "gpu.gate").open("wb") as gate:
+    with (folder / name).open("wb") as gate:
         try:
             fcntl.flock(gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
