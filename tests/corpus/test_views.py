@@ -6,6 +6,7 @@ import json
 import pytest
 
 from musadata.corpus.views import preference_rows, rft_rows, rl_rows, sft_rows, shape_sets_of, task_of
+from musadata.corpus.views.answers import Sampled
 from musadata.corpus.views.knowledge import question_row, unit_test_row
 from musadata.corpus.views.mending import lines_at_fault
 from musadata.corpus.views.supervised import _is_drawn, answer_rows, why_no_target
@@ -140,6 +141,16 @@ def test_the_fastest_program_is_the_best_whatever_was_planned(story):
     planned = dataclasses.replace(annotation, schedule=candidates[0].schedule)
     rows = answer_rows(named(task, drawn=False), planned, timed, trajectories)
     assert rows[0].candidate_id == candidates[-1].candidate_id
+
+
+@pytest.mark.parametrize(
+    ("speedup", "expected", "is_target"),
+    [(None, 1.2, True), (None, 2.0, False), (1.2, 2.0, True), (0.7, 1.2, False), (0.97, 1.2, True), (0.97, 2.0, False)],
+)
+def test_a_measured_speed_decides_about_a_target_before_what_was_expected(story, speedup, expected, is_target):
+    right = next(one for one in story[2] if one.accepted)
+    timed = dataclasses.replace(right, expected_ms=expected, bound_ms=1.0, speedup=speedup)
+    assert Sampled(timed, (), right.source).is_target is is_target
 
 
 @pytest.mark.parametrize("given_away", ["the line is named", "it is not allowed", "the remedy is named"])

@@ -10,6 +10,7 @@ from musadata.training_rows import ChatMessage
 
 _LAUNCH_MS = 0.005  # below which no bound means anything: a launch alone takes that
 _NEARLY = 0.99  # both are rounded
+_AS_FAST = 0.95  # of eager PyTorch's speed: on a device, kernels that move the same bytes differ by that
 MOST_OF_BOUND = 1.5  # times as long as the task's bound: an answer that is expected to take longer is no target
 LONGEST_ANSWER = 100_000  # characters, about the 32 K tokens of the paper's answers
 Prompt = tuple[ChatMessage, ...]
@@ -39,11 +40,13 @@ class Sampled:
 
     @property
     def is_target(self) -> bool:
-        """Whether it may be learnt: it is right, and its own cost table does not condemn it. What is expected to take
-        less than the bound has a kernel without a model. Where a device measured it to be faster than eager PyTorch,
-        that counts instead."""
-        expected, bound = self.candidate.expected_ms, self.candidate.bound_ms
-        if expected is None or bound is None or (self.candidate.speedup or 0.0) > 1.0:
+        """Whether it may be learnt: it is right, and neither a device nor its own cost table condemns it. What is
+        expected to take less than the bound has a kernel without a model. Where a device measured it to be faster than
+        eager PyTorch, or clearly slower, that counts instead."""
+        expected, bound, speedup = self.candidate.expected_ms, self.candidate.bound_ms, self.candidate.speedup
+        if speedup is not None and not _AS_FAST <= speedup <= 1.0:
+            return self.is_right and speedup > 1.0
+        if expected is None or bound is None:
             return self.is_right
         return self.is_right and _NEARLY * bound <= expected <= MOST_OF_BOUND * max(bound, _LAUNCH_MS)
 
