@@ -10,6 +10,7 @@ SANDBOX = "musadata.sandbox"
 # What stage 1 executes in sandboxes, to find drafts and to probe them.
 EXECUTED = (
     "musadata.mining.harvest.recording",
+    "musadata.mining.kernels.gradient_examination",
     "musadata.mining.search",
     "musadata.sources.nnsmith",
     "musadata.tasks.sizing.measure",
