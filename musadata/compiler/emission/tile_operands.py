@@ -122,7 +122,7 @@ class Operand:
         value: its element at (`axes`, `inner`).
         axis: the name of the flat position over `axes`, which has `count` points.
         along_depth: neighbouring threads walk along the inner axes.
-        parts: the axes that stay the same within a slice, where `inner` is the walk within one; see `Slices`.
+        parts: the axes that stay the same within a slice, where `inner` is the walk within one; see `read_operands`.
         base: the offset of its first element along the direction in which it is contiguous, if it moves in vectors.
         beside: the start of the tensor, or of the part of one, whose lines fill the second half of the tile, in the
             same places as those of its own.
