@@ -105,7 +105,11 @@ def is_broadcast(specs: Specs, place: Place) -> bool:
 
 
 def find_free(specs: Specs, accepts: Callable[[Specs], bool]) -> list[FreeSize]:
-    """The sizes that can grow, each on its own and all together. `accepts` says whether the reference runs on specs."""
+    """The sizes that can grow, each on its own and all together. `accepts` says whether the reference runs on specs.
+
+    They are tried at twice the next size: at the next one a size can fit by rounding, as widths of 7 and 8 give a
+    pooling of stride 2 the same results.
+    """
     free: list[FreeSize] = []
     taken: set[Place] = set()
     for places in groups(specs):
@@ -134,7 +138,7 @@ def _free(specs: Specs, places: frozenset[Place]) -> FreeSize:
 
 def _grown(specs: Specs, free: Iterable[FreeSize]) -> Specs:
     for one in free:
-        specs = one.resize(specs, one.next_size)
+        specs = one.resize(specs, 2 * one.next_size)
     return specs
 
 

@@ -55,6 +55,14 @@ def test_batches_that_are_walked_together_stay_equal():
     assert x.shape[0] == y.shape[0]
 
 
+def test_a_size_that_fits_another_one_by_rounding_alone_stays():
+    inputs = "torch.randn(4, 3, 14, 7), torch.randn(4, 3, 7, 4)"
+    text = reference("return F.max_pool2d(x, 3, 2, 1) + y", inputs=inputs, arguments="x, y")
+    (x, y), _, _ = find(text, spec("x", 4, 3, 14, 7), spec("y", 4, 3, 7, 4))
+    assert (x.shape[2:], y.shape[2:]) == ((14, 7), (7, 4))
+    assert x.shape[0] == y.shape[0] > 4
+
+
 def test_what_parameters_fix_stays_and_the_batch_grows():
     (x,), note, _ = find(reference("return self.f(x)", "self.f = nn.Linear(33, 8)"), X)
     assert note == ""
