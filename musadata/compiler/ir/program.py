@@ -20,7 +20,8 @@ class Value:
     """A tensor, given by a function from an index to its element.
 
     Attributes:
-        name: the graph's name, used for variables and buffers.
+        name: of the graph's node whose result it is, used for variables and buffers; of a reshaping that of its source,
+            whose elements it has in the same order.
         body: the element at an index, in the compute type of the dtype.
         cost: about how many operations an element takes, loads aside; 0 for inputs, buffers and views of them.
         buffer: where the elements are in memory, if they are.
@@ -215,10 +216,7 @@ class Program:
     def materialize(self, value: Value, names: tuple[str, ...] = ()) -> Buffer:
         """Make sure that a value has a buffer of its own shape, and return it."""
         if value.buffer is None:
-            shown = value
-            while shown.viewed is not None and shown.viewed.buffer is None:
-                shown = shown.viewed
-            buffer = self.new_buffer(shown.name, value.type, shown.name)
+            buffer = self.new_buffer(value.name, value.type, value.name)
             body = value.body
             wanted = compute_type(value.dtype)
             loop = Loop(buffer, names or axis_names(len(value.shape)), lambda axes, _: cast(body(axes), wanted))

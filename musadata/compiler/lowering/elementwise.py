@@ -225,7 +225,8 @@ def _copy(c: Call) -> Results:
     def body(index: Indices) -> Scalar:
         return cast(source.load(index[len(index) - len(source.shape) :]), c.dtype)
 
-    return c.new(body, source.cost, viewed=source)
+    name = source.name if source.shape == c.type.shape else c.node.name
+    return Value(name, c.type, body, source.cost, viewed=source)
 
 
 @rule("full", "full_like", "new_full", "scalar_tensor", "fill", "zeros", "zeros_like", "new_zeros", "ones", "ones_like")

@@ -206,6 +206,7 @@ def _join(loop: Loop, groups: list[_Group], columns_apart: bool) -> bool:
     point: to a product if there is one, whose kernel it can end, or else to the last. The group is put behind all
     others if the loop reads what is made after it."""
     axes, variables = _split_axes(loop, *axes_of(loop), groups)
+    axes = _turned_axes(loop, axes, variables, groups)
     value = value_at(loop, axes, variables)
     depends = [group for group in groups if any(group.fills(load.buffer) for load in value.loads)]
     products = [group for group in depends if any(member.loop.contraction for member in group.members)]
@@ -352,6 +353,14 @@ def _split_axes(
         pieces = [(outer, inner) if v == variable else (v,) for v in variables]
         axes, variables = tuple(substitute(a, change) for a in axes), tuple(v for piece in pieces for v in piece)
     return axes, variables
+
+
+def _turned_axes(loop: Loop, axes: Indices, variables: tuple[Variable, ...], groups: list[_Group]) -> Indices:
+    """Turn axes along which results are read backwards, as a flip does: they are stored backwards instead."""
+    loads = [] if loop.scan else value_at(loop, axes, variables).loads
+    read = [index for load in loads if any(group.held(load.buffer) for group in groups) for index in load.index]
+    back = {variable: variable.extent - 1 - of(variable) for index in read if (variable := turned(index))}
+    return tuple(substitute(axis, back) for axis in axes)
 
 
 def _divided(

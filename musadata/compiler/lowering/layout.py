@@ -35,7 +35,11 @@ def gathered(c: Call, source: Value, change: Callable[[Indices], Indices], cost:
 @rule("view", "_unsafe_view", "reshape", "view_copy", "unsqueeze", "squeeze")
 def _view(c: Call) -> Results:
     source = c.value("self")
-    return viewed(c, source, lambda index: reshape_index(index, c.type.shape, source.shape))
+
+    def body(index: Indices) -> Scalar:
+        return source.load(reshape_index(index, c.type.shape, source.shape))
+
+    return Value(source.name, c.type, body, source.cost, viewed=source)
 
 
 def reshape_index(index: Indices, shape: Indices, source: Indices) -> Indices:
