@@ -20,6 +20,7 @@ from musadata.compiler.emission.rowwise import WARP
 from musadata.compiler.emission.tiled import BUSY_BLOCKS, grid
 from musadata.compiler.ir.code import (
     THREAD_X,
+    Binary,
     Body,
     Choice,
     Expression,
@@ -47,7 +48,7 @@ from musadata.compiler.ir.index_formulas import (
     of,
     product,
 )
-from musadata.compiler.ir.scalar import Choose, Literal, Load, Scalar
+from musadata.compiler.ir.scalar import Buffer, Choose, Compare, Literal, Load, Scalar, plain
 from musadata.compiler.ir.schedule import Step
 from musadata.compiler.lowering.fusion import Kernel, Reduce
 from musadata.compiler.lowering.layout import flat_position, flatten
@@ -113,6 +114,18 @@ def choose_tile(shapes: Sequence[AnyTile], sizes: tuple[int, int, int], depth: i
 
 
 @dataclass(frozen=True)
+class Source:
+    """A tensor from which an operand takes vectors, where `condition` holds, if it is not the last of several.
+
+    `base`: the offset of its first element along the direction in which it is contiguous.
+    """
+
+    buffer: Buffer
+    base: Index
+    condition: Compare | None = None
+
+
+@dataclass(frozen=True)
 class Operand:
     """One side of the product, and how the threads of a block bring a tile of it.
 
@@ -123,7 +136,7 @@ class Operand:
         axis: the name of the flat position over `axes`, which has `count` points.
         along_depth: neighbouring threads walk along the inner axes.
         parts: the axes that stay the same within a slice, where `inner` is the walk within one; see `read_operands`.
-        base: the offset of its first element along the direction in which it is contiguous, if it moves in vectors.
+        sources: of its vectors, if it moves in such: one tensor, or several that were joined.
         beside: the start of the tensor, or of the part of one, whose lines fill the second half of the tile, in the
             same places as those of its own.
     """
@@ -144,23 +157,45 @@ class Operand:
         return _walk(self.value, self.inner) >= _LONG and _walk(self.value, self.axes) < _LONG
 
     @cached_property
-    def base(self) -> Index | None:
-        if (
-            self.parts
-            or not isinstance(self.value, Load)
-            or self.value.buffer.dtype != self.dtype
-            or self.value.children
-        ):
+    def sources(self) -> Sequence[Source]:
+        found: list[Source | None] = []
+        value = plain(self.value)
+        while isinstance(value, Choose) and isinstance(test := value.condition, Compare) and self._divides(test):
+            found.append(self._source(plain(value.yes), test))
+            value = plain(value.no)
+        known = [one for one in (*found, self._source(value)) if one is not None]
+        return known if len(known) > len(found) and not self.parts else []
+
+    def _divides(self, test: Compare) -> bool:
+        """Whether all elements of a vector lie on one side of a position."""
+        cut, moving = test.right - test.left, frozenset(self.moving)
+        if not cut.variables & moving:
+            return True
+        place = cut + flat_position(self.moving)
+        return test.relation == "<" and place.constant is not None and place.constant % self._many == 0
+
+    def _source(self, load: Scalar, condition: Compare | None = None) -> Source | None:
+        if not isinstance(load, Load) or load.buffer.dtype != self.dtype or load.children:
             return None
-        many = VECTORS[self.dtype]["count"]
-        rest = flatten(self.value.index, self.value.buffer.shape) - flat_position(self.moving)
-        is_ragged = (product(v.extent for v in self.moving).constant or 0) % many != 0
-        return None if is_ragged or rest.variables & frozenset(self.moving) or strides(rest, many) is None else rest
+        rest = flatten(load.index, load.buffer.shape) - flat_position(self.moving)
+        is_ragged = (product(v.extent for v in self.moving).constant or 0) % self._many != 0
+        if is_ragged or rest.variables & frozenset(self.moving) or strides(rest, self._many) is None:
+            return None
+        return Source(load.buffer, rest, condition)
+
+    @property
+    def _many(self) -> int:
+        return int(VECTORS[self.dtype]["count"])
+
+    @property
+    def base(self) -> Index | None:
+        """That of its only source."""
+        return self.sources[0].base if len(self.sources) == 1 else None
 
     @property
     def group(self) -> int:
         """How many elements a thread moves at once."""
-        return int(VECTORS[self.dtype]["count"]) if self.base is not None else 1
+        return self._many if self.sources else 1
 
     @property
     def moving(self) -> tuple[Variable, ...]:
@@ -172,10 +207,9 @@ class Operand:
         assert isinstance(self.value, Load)
         return self.value.buffer.name
 
-    @property
-    def pointer(self) -> str:
+    def pointer_of(self, source: Source) -> Name:
         """The tensor that a thread's line is of."""
-        return f"{self.side}_source" if self.beside else self.buffer
+        return Name(f"{self.side}_source" if self.beside else source.buffer.name)
 
     @property
     def line(self) -> str:
@@ -240,7 +274,7 @@ def flat_name(side: str, axes: tuple[Variable, ...]) -> str:
 
 def own_names(kernel_axes: Sequence[Variable]) -> list[str]:
     """Names that `read_operand` and `write_slices` use."""
-    moved = [f"{side}_{what}" for side in ("left", "right") for what in ("tile", "next", "k", "row", "col")]
+    moved = [f"{side}_{what}" for side in ("left", "right") for what in ("tile", "next", "k", "row", "col", "source")]
     moved += [f"loaded_{name}" for name in ("tile_row", "tile_col", *(v.name for v in kernel_axes))]
     plain = "tile_row tile_col first_row first_col k start next current fetch rest filled i j sums left right aligned"
     plain += " slice inner"
@@ -260,7 +294,7 @@ def read_operands(
     sides = [_read_operand(block, stage, side, axes, dtype) for side, axes in (("left", rows), ("right", cols))]
     channel, *taps = stage.axes
     channels = channel.extent.constant
-    is_gathered = any(operand.base is None and not operand.along_depth for operand in sides)
+    is_gathered = any(not operand.sources and not operand.along_depth for operand in sides)
     if not (depth and taps and is_gathered and channels and channels % depth == 0):
         return sides
     part, inner = Variable(f"{channel.name}_part", as_index(channels // depth)), Variable("inner", as_index(depth))
@@ -301,14 +335,13 @@ def alignments(
     """The conditions under which all rows of these operands start at multiples of 16 bytes and are that long; none if
     none moves in vectors. Memory that the host function has `allocated` starts there."""
     tests: dict[Expression, None] = {}
-    moved = [operand for operand in operands if operand.base is not None]
-    for operand in moved:
-        assert operand.base is not None
-        for stride in [*(strides(operand.base, operand.group) or []), *_lengths(operand)]:
+    moved = [(operand, source) for operand in operands for source in operand.sources]
+    for operand, source in moved:
+        for stride in [*(strides(source.base, operand.group) or []), *_lengths(operand)]:
             length = block.index(stride)
             tests[((length if stride.atom else Group(length)) % operand.group).equals(0)] = None
-    for operand in moved if not allocated else ():
-        for pointer in filter(None, (Name(operand.buffer), operand.beside)):
+    for operand, source in moved if not allocated else ():
+        for pointer in filter(None, (Name(source.buffer.name), operand.beside)):
             start = apply("reinterpret_cast<size_t>", Method(pointer, "data_ptr") if host else pointer)
             tests[(start % 16).equals(0)] = None
     return list(tests)
@@ -407,7 +440,7 @@ def _declare_line(block: Block, tile: BlockTile, operand: Operand, line: Express
         line = Name(own)
     block.declare(operand.axis, Name(operand.first) + line % half)
     chosen = Choice(line < half, Name(operand.buffer), operand.beside)
-    block.variable(f"const {C_TYPES[operand.dtype]}*", operand.pointer, chosen)
+    block.variable(f"const {C_TYPES[operand.dtype]}*", f"{operand.side}_source", chosen)
 
 
 def _fetch_slice(
@@ -450,7 +483,7 @@ def _fetch(
             block.name_flat(axes, name)
         if operand.group > 1:
             head = len(block.body)
-            vector = _vector(block, operand, position, depth)
+            vector = _vector(block, tile, operand, position, depth)
             if copied:
                 block.variable(f"{C_TYPES[operand.dtype]}*", "to", Unary("&", target))
                 block.run("copy_eight", "to", *vector)
@@ -481,22 +514,38 @@ def element_of(block: Block, operand: Operand) -> Expression:
     return stored(block.value(value), operand.dtype)
 
 
-def _vector(block: Block, operand: Operand, position: str, depth: Expression) -> tuple[Expression, ...]:
+def _vector(
+    block: Block, tile: BlockTile, operand: Operand, position: str, depth: Expression
+) -> tuple[Expression, ...]:
     """The arguments of a function that loads a vector: its place, how many elements of the row are left there, which is
     worked out first, and `aligned`."""
-    assert operand.base is not None
     axis, step = Name(operand.axis), Name(position)
     inside, end, at = axis < operand.count, depth, step
     if not operand.along_depth:
         inside, end, at = step < depth, operand.count, axis
     block.declare("rest", Choice(inside, end - at, code(0)))
-    return pointer_at(block, operand, at), Name("rest"), Name("aligned")
+    place = pointer_at(block, operand, at, tile.depth)
+    if len(operand.sources) > 1:
+        block.variable(f"const {C_TYPES[operand.dtype]}*", f"{operand.side}_source", place)
+        place = Name(f"{operand.side}_source")
+    return place, Name("rest"), Name("aligned")
 
 
-def pointer_at(block: Block, operand: Operand, at: Expression) -> Expression:
-    """Where a vector of an operand begins: so far along the direction in which it is contiguous."""
-    assert operand.base is not None
-    return total([("+", Name(operand.pointer)), *block.printer.terms(operand.base), ("+", at)])
+def pointer_at(block: Block, operand: Operand, at: Expression, depth: int = 0) -> Expression:
+    """Where a vector of an operand begins: so far along the direction in which it is contiguous. A slice of `depth`
+    steps that lies on one side of a seam is from one tensor."""
+    places = [
+        total([("+", operand.pointer_of(source)), *block.printer.terms(source.base), ("+", at)])
+        for source in operand.sources
+    ]
+    place = places.pop()
+    for source in reversed(operand.sources[:-1]):
+        assert source.condition is not None
+        test, seam = source.condition, source.condition.right.constant
+        is_between = depth and seam and seam % depth == 0 and test.left.variable in operand.inner
+        left = Name("next") if is_between else block.index(test.left)
+        place = Choice(Binary(left, test.relation, block.index(test.right)), places.pop(), place)
+    return place
 
 
 def is_multiple(count: Expression, size: int) -> bool:
