@@ -38,6 +38,7 @@ ONLINE = 1024  # elements of a row: a shorter one is still in the cache when it 
 SHORT_SUM = 256  # with more outputs than keep a GPU busy, a team still pays if what it adds up is longer
 SERIAL_LIMIT = 2048  # a longer sum in one thread is slow, and less exact than PyTorch's
 MOST_HELD, MOST_OF_SEVERAL = 32, 16  # elements of a row in a thread's registers
+FEW_PARTS = 16  # that a thread joins alone
 TWO_BLOCKS = 264  # two blocks for each multiprocessor of a large GPU
 
 
@@ -354,7 +355,12 @@ def _joins_parts(kernel: Kernel) -> bool:
 _REDUCTIONS = (
     Row(
         "parts of attention are few, and neighbouring threads have neighbours of each",
-        lambda case: len(case.like.reductions) > 1 and case.total > FEW_RESULTS and _joins_parts(case.like),
+        lambda case: (
+            len(case.like.reductions) > 1
+            and case.total > FEW_RESULTS
+            and case.inner <= FEW_PARTS
+            and _joins_parts(case.like)
+        ),
         lambda case: _by_threads(case.total),
     ),
     Row(

@@ -35,6 +35,9 @@ SHARE, LEAST_ELEMENTS = 8192, 1024  # elements of a part: 32 for each of 256 thr
 FEW_RESULTS = 64  # with more, a block for each result keeps a GPU busy enough
 LONG_ROW = 1 << 18  # elements: shorter rows take one block less time than a second launch
 SCATTERED_ROW = 1 << 14  # elements that indices select: each load waits for memory, and one block has few under way
+COLUMNS, LONG_COLUMN = 32, 1 << 13  # that a block goes along beside each other; rows that take it longer than a launch
+COLUMN_GRID = 1056  # blocks of such columns that fill a GPU: eight for each multiprocessor
+LEAST_ROWS = 512  # of a part: several threads share a column then
 TILE = 128  # rows and columns of a product that a block computes, where there are so many
 MOST_TILES = 33  # of a product: with more, smaller ones keep a large GPU's multiprocessors busy
 FULL_GRID = 264  # two blocks for each multiprocessor
@@ -60,8 +63,11 @@ def split_long_reductions(loops: Sequence[Loop], sizes: Mapping[str, int], *, al
     whole = {_kind(loop) for loop in loops if alike and not _is_long(loop, sizes, least)}
     for loop in loops:
         share = 0 if alike else _share_of_depth(loop, sizes)
+        rows = 0 if alike else _rows_of_part(loop, sizes)
         if share:
             found += _split_product(loop, share)
+        elif rows:
+            found += _split_columns(loop, rows, sizes)
         elif not _is_long(loop, sizes, least) or _kind(loop) in whole:
             found.append(loop)
         else:
@@ -124,11 +130,8 @@ def _is_along_depth(loop: Loop, depth: Index, of_right: bool) -> bool:
 def _split_product(loop: Loop, share: int) -> tuple[Loop, Loop]:
     """The products of all parts, a batch, and the loop that adds them up."""
     assert loop.reduction is not None and loop.contraction is not None
-    contraction, buffer = loop.contraction, loop.buffer
-    (depth,) = _extents(loop)
+    contraction, (depth,) = loop.contraction, _extents(loop)
     parts = divide(depth + (share - 1), as_index(share))[0]
-    kind = compute_type(buffer.dtype)
-    partial = Buffer(f"{buffer.name}_partial", (parts, *buffer.shape), kind, "temporary", node=buffer.node)
 
     def left(axes: Indices, inner: Indices) -> Scalar:
         return contraction.left(axes[1:], (axes[0] * share + inner[0],))
@@ -140,16 +143,12 @@ def _split_product(loop: Loop, share: int) -> tuple[Loop, Loop]:
         return (minimum(as_index(share), depth - axes[0] * share),)
 
     batch, rows = ((0, *(dim + 1 for dim in contraction.batch)), tuple(dim + 1 for dim in contraction.rows))
-    first = Loop(
-        partial,
-        (*PARTS_AXIS, *loop.names),
+    return _in_parts(
+        loop,
+        parts,
         lambda axes, inner: left(axes, inner) * right(axes, inner),
         Reduction("sum", extents, loop.reduction.names),
         Contraction(batch, rows, left, right, dtype=contraction.dtype),
-    )
-    joined = Reduction("sum", fixed((parts,)), PARTS_AXIS)
-    return first, replace(
-        loop, body=lambda axes, inner: Load(kind, partial, (*inner, *axes)), reduction=joined, contraction=None
     )
 
 
@@ -245,14 +244,17 @@ def _selects(loop: Loop) -> bool:
 
 
 def _is_long(loop: Loop, sizes: Mapping[str, int], least: Mapping[Indices, int]) -> bool:
-    if loop.reduction is None or loop.contraction is not None or _identity(loop) is None:
+    if not _can_split(loop):
         return False
-    axes, _ = variables_of(loop.names, loop.buffer.shape)
-    extents = loop.reduction.extents(axes)
-    if any(extent.variables for extent in extents) or loop.steps or compute_type(loop.buffer.dtype) not in _PARTS:
-        return False
+    extents = _extents(loop)
     few = product(loop.buffer.shape).evaluate(sizes) <= FEW_RESULTS
     return few and product(extents).evaluate(sizes) >= least.get(tuple(extents), LONG_ROW)
+
+
+def _can_split(loop: Loop) -> bool:
+    if loop.reduction is None or loop.contraction is not None or loop.steps or _identity(loop) is None:
+        return False
+    return not any(one.variables for one in _extents(loop)) and compute_type(loop.buffer.dtype) in _PARTS
 
 
 def _identity(loop: Loop) -> float | None:
@@ -275,27 +277,77 @@ def _split(loop: Loop, elements: int) -> tuple[Loop, Loop]:
     total = product(extents)
 
     def part(axes: Indices, inner: Indices) -> Scalar:
-        return loop.body(axes[:-1], unflatten(axes[-1] * share + inner[0], extents))
+        return loop.body(axes[1:], unflatten(axes[0] * share + inner[0], extents))
 
     def length(axes: Indices) -> Indices:
-        return (share if divide(total, share)[1] == ZERO else minimum(share, total - axes[-1] * share),)
+        return (share if divide(total, share)[1] == ZERO else minimum(share, total - axes[0] * share),)
 
     reduction = Reduction(loop.reduction.kind, length, ("k",))
     return _in_parts(loop, divide(total + (elements - 1), share)[0], part, reduction)
 
 
 def _in_parts(
-    loop: Loop, parts: Index, part: Callable[[Indices, Indices], Scalar], reduction: Reduction
+    loop: Loop,
+    parts: Index,
+    part: Callable[[Indices, Indices], Scalar],
+    reduction: Reduction,
+    contraction: Contraction | None = None,
 ) -> tuple[Loop, Loop]:
-    """The loop that reduces so many parts, and the one that joins them."""
+    """The loop that reduces so many parts, its first axis, and the one that joins them."""
     buffer, kind = loop.buffer, compute_type(loop.buffer.dtype)
-    partial = Buffer(f"{buffer.name}_partial", (*buffer.shape, parts), kind, "temporary", node=buffer.node)
+    partial = Buffer(f"{buffer.name}_partial", (parts, *buffer.shape), kind, "temporary", node=buffer.node)
 
     def joined(axes: Indices, inner: Indices) -> Scalar:
-        return Load(kind, partial, (*axes, *inner))
+        return Load(kind, partial, (*inner, *axes))
 
-    first = Loop(partial, (*loop.names, "part"), part, reduction)
-    return first, replace(loop, body=joined, reduction=Reduction(reduction.kind, fixed((parts,)), PARTS_AXIS))
+    first = Loop(partial, (*PARTS_AXIS, *loop.names), part, reduction, contraction)
+    joining = Reduction(reduction.kind, fixed((parts,)), PARTS_AXIS)
+    return first, replace(loop, body=joined, reduction=joining, contraction=None)
+
+
+def _rows_of_part(loop: Loop, sizes: Mapping[str, int]) -> int:
+    """How many rows each part has of columns that are long and so few that their blocks leave a GPU idle; 0 if one part
+    is better."""
+    if not _can_split(loop) or not _are_columns(loop):
+        return 0
+    longest = max(extent.evaluate(sizes) for extent in _extents(loop))
+    blocks = -(-product(loop.shape).evaluate(sizes) // COLUMNS)
+    share = max(LEAST_ROWS, 1 << (longest * blocks // COLUMN_GRID - 1).bit_length())
+    return share if 2 * blocks < FULL_GRID and longest >= max(LONG_COLUMN, 2 * share) else 0
+
+
+def _are_columns(loop: Loop) -> bool:
+    """Whether neighbouring results are made of neighbours in memory, and one result is not."""
+    assert loop.reduction is not None
+    axes, variables = variables_of(loop.names, loop.shape)
+    names = tuple(f"{name}_inner" for name in loop.reduction.names)
+    inner, steps = variables_of(names, loop.reduction.extents(axes))
+    places = [flatten(load.index, load.buffer.shape) for load in loop.body(axes, inner).loads]
+
+    def beside(axis: Variable) -> bool:
+        return any(not (place - of(axis)).variables & {axis} for place in places)
+
+    return (
+        bool(variables and steps) and axes[-1] == of(variables[-1]) and beside(variables[-1]) and not beside(steps[-1])
+    )
+
+
+def _split_columns(loop: Loop, share: int, sizes: Mapping[str, int]) -> tuple[Loop, Loop]:
+    """Parts of so many rows: of the longest of the inner axes."""
+    assert loop.reduction is not None
+    extents = _extents(loop)
+    dim = max(range(len(extents)), key=lambda one: extents[one].evaluate(sizes))
+
+    def part(axes: Indices, inner: Indices) -> Scalar:
+        return loop.body(axes[1:], (*inner[:dim], axes[0] * share + inner[dim], *inner[dim + 1 :]))
+
+    def length(axes: Indices) -> Indices:
+        rows = extents[dim] - axes[0] * share
+        is_even = divide(extents[dim], as_index(share))[1] == ZERO
+        return (*extents[:dim], as_index(share) if is_even else minimum(as_index(share), rows), *extents[dim + 1 :])
+
+    parts = divide(extents[dim] + (share - 1), as_index(share))[0]
+    return _in_parts(loop, parts, part, Reduction(loop.reduction.kind, length, loop.reduction.names))
 
 
 def _has_rows(loop: Loop, sizes: Mapping[str, int]) -> bool:
@@ -321,7 +373,7 @@ def _split_rows(loop: Loop) -> tuple[Loop, Loop]:
     *outer, width = _extents(loop)
 
     def part(axes: Indices, inner: Indices) -> Scalar:
-        return loop.body(axes[:-1], (*unflatten(axes[-1], outer), *inner))
+        return loop.body(axes[1:], (*unflatten(axes[0], outer), *inner))
 
     reduction = Reduction(loop.reduction.kind, fixed((width,)), loop.reduction.names[-1:])
     return _in_parts(loop, product(outer), part, reduction)
