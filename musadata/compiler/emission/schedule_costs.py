@@ -39,7 +39,8 @@ from musadata.compiler.ir.index_formulas import (
     of,
     without_opaque,
 )
-from musadata.compiler.ir.scalar import Added, Buffer, Load
+from musadata.compiler.ir.program import Indices
+from musadata.compiler.ir.scalar import Added, Buffer, Choose, Compare, Load, Scalar
 from musadata.compiler.ir.schedule import Bind, Combine, Stage, TensorCore, Tile, Unroll, Vectorise
 from musadata.compiler.lowering.fusion import Kernel, Reduce, Scan, Store
 from musadata.compiler.lowering.layout import flatten
@@ -123,7 +124,11 @@ def cost_of(emitted: EmittedKernel, sizes: Mapping[str, int], device: Device) ->
     if emitted.kernel.attends:
         return work.of_attention()
     cost = work.of_tiles() if emitted.schedule.find(Tile) else work.of_points()
-    return cost and replace(cost, limits={**cost.limits, "atomics": work.adding})
+    if cost is None:
+        return None
+    fetched = max(cost.fetched, cost.moved)  # all that comes from memory passes through L2
+    limits = {**cost.limits, "L2": fetched / device.cache_bytes_per_second, "atomics": work.adding}
+    return replace(cost, fetched=fetched, limits=limits)
 
 
 @dataclass(frozen=True)
@@ -241,7 +246,8 @@ class _Work:
         worst: tuple[int, Buffer | None] = (0, None)
         for stage, load in [(stage, load) for stage, loads in passes for load in loads]:
             sectors, lines = (4, 1) if turned else self._touched(stage, load)
-            warps, size = self._loads(stage) / WARP, itemsize(load.buffer.dtype)
+            warps = self._reached[stage][load.buffer, load.index] * self._loads(stage) / WARP
+            size = itemsize(load.buffer.dtype)
             beside = sectors * _SECTOR == max(_SECTOR, WARP * size)  # moved in vectors, lines are full
             if apart > 1 and not beside:
                 sectors, lines = self._touched(stage, load, apart)
@@ -258,6 +264,11 @@ class _Work:
                 each = self._loads(stage) if isinstance(stage, Store) else self.points
                 fetched += each * itemsize(stage.buffer.dtype)
         return requests, int(fetched), share, worst
+
+    @cached_property
+    def _reached(self) -> Mapping[Reduce | Store | Scan, Mapping[tuple[Buffer, Indices], float]]:
+        """The share of a stage's steps that load a place: those of a part of what was joined load no other part."""
+        return {stage: shares_of_loads(stage.value, self.sizes) for stage in self.kernel.stages}
 
     def _footprint(
         self, stage: Reduce | Store | Scan, load: Load, block: Sequence[tuple[Sequence[Variable], int]]
@@ -303,11 +314,21 @@ class _Work:
         """The loops over a point's steps with what each loads; nothing again that registers hold."""
         found: list[tuple[Reduce | Store | Scan, list[Load]]] = []
         seen: set[object] = set()
+        beside: set[object] = set()  # what the loop of the last stages loads, in which reductions go along together
+        before: set[str] = set()  # and what it finds
         for stage in self.kernel.stages:
-            loads = [load for load in _loads(stage) if (load.buffer, load.index) not in seen]
-            joined = online and found and isinstance(stage, Reduce) and isinstance(found[-1][0], Reduce)
+            last = found[-1][0] if found else None
+            joined = (
+                isinstance(stage, Reduce)
+                and isinstance(last, Reduce)
+                and (online or (stage.axes == last.axes and not stage.value.locals & before))
+            )
+            before = {*(before if joined else ()), getattr(stage, "local", "")}
+            known = seen | beside if joined else seen
+            loads = [load for load in _loads(stage) if (load.buffer, load.index) not in known]
             if (held or joined) and loads == []:
                 continue
+            beside = {*(beside if joined else ()), *((load.buffer, load.index) for load in loads)}
             seen.update((load.buffer, load.index) for load in loads if held or not stage.axes or online)
             found.append((stage, loads))
         return found
@@ -488,6 +509,32 @@ def bytes_read(loads: Iterable[Load], sizes: Mapping[str, int]) -> int:
         places[buffer] += math.prod(axis.extent.evaluate(sizes) for axis in axes)
     whole = {buffer: math.prod(side.evaluate(sizes) for side in buffer.shape) for buffer in places}
     return sum(min(places[buffer], whole[buffer]) * itemsize(buffer.dtype) for buffer in places)
+
+
+def shares_of_loads(value: Scalar, sizes: Mapping[str, int]) -> Mapping[tuple[Buffer, Indices], float]:
+    """For each place that a value loads, the share of all points at which choices by position come to it."""
+    found: Counter[tuple[Buffer, Indices]] = Counter()
+    ends = dict[Variable, tuple[int, int]]
+    waiting: list[tuple[Scalar, ends]] = [(value, {})]
+    seen: set[object] = set()
+    while waiting:
+        node, inside = waiting.pop()
+        if (node, key := frozenset(inside.items())) in seen:
+            continue
+        seen.add((node, key))
+        if isinstance(node, Load):
+            sides = ((end - start) / axis.extent.evaluate(sizes) for axis, (start, end) in inside.items())
+            found[node.buffer, node.index] += math.prod(sides)  # type: ignore[assignment]
+        if isinstance(node, Choose) and isinstance(test := node.condition, Compare) and test.relation == "<":
+            axis = next(iter(test.left.variables), None)
+            shift = test.left - of(axis) if axis else test.left
+            if axis and not shift.variables and not test.right.variables and not axis.extent.variables:
+                start, end = inside.get(axis, (0, axis.extent.evaluate(sizes)))
+                cut = min(max(start, (test.right - shift).evaluate(sizes)), end)
+                waiting += [(node.yes, {**inside, axis: (start, cut)}), (node.no, {**inside, axis: (cut, end)})]
+                continue
+        waiting += [(child, inside) for child in node.children]
+    return {place: min(1.0, share) for place, share in found.items()}
 
 
 def _loads(stage: Reduce | Store | Scan) -> list[Load]:
