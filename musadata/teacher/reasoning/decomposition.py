@@ -1,17 +1,16 @@
 """Step 1: what the module computes, and which kernels share that in which parts."""
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter
 
 from musadata.compiler.emission.candidate import Candidate
 from musadata.compiler.emission.cpp import Printer
-from musadata.compiler.emission.launch import EmittedKernel
-from musadata.compiler.ir.index_formulas import ONE, ZERO, Index
+from musadata.compiler.lowering.fusion import Kernel
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
 from musadata.teacher.reasoning.kernel_roles import MOST_NAMES, describe_kernels
 from musadata.teacher.reasoning.task_analysis import TaskAnalysis, claims_of, join, named, table, unique
 
 _MOST_WEIGHTS = 8
+_MOST_LAUNCHES = 4  # of a kernel that are told one by one
 
 
 def write_decomposition(analysis: TaskAnalysis) -> str:
@@ -25,25 +24,27 @@ def write_decomposition(analysis: TaskAnalysis) -> str:
 
 
 def _kernels(analysis: TaskAnalysis, candidate: Candidate) -> str:
-    """The kernels of the answer, and what each fuses."""
-    again = repeated_launches(candidate.kernels)
-    rows: dict[str, tuple[KernelFacts, list[str]]] = {}
+    """The kernels of the answer, and what each fuses, launch by launch; of many launches of a kernel the first."""
+    launches, met = Counter(facts.name for facts in analysis.facts), Counter[str]()
+    told: list[KernelFacts] = []
+    rows: list[list[str]] = []
     for facts, row in zip(analysis.facts, describe_kernels(analysis, candidate), strict=True):
-        often = f", {again[facts.name]}" if facts.name in again else ""
-        rows.setdefault(facts.name, (facts, [f"`{facts.name}`{often}", *row]))  # of several launches the first
-    text = table(["kernel", "operators", "reads", "makes"], [row for _, row in rows.values()])
-    for line, (facts, _) in zip(text.splitlines()[2:], rows.values(), strict=True):
+        met[facts.name] += 1
+        if met[facts.name] == 1 or launches[facts.name] <= _MOST_LAUNCHES:
+            told.append(facts)
+            rows.append([launch_of(facts.kernel, met[facts.name], launches[facts.name]), *row])
+    text = table(["kernel", "operators", "reads", "makes"], rows)
+    for line, facts in zip(text.splitlines()[2:], told, strict=True):
         analysis.state(line, _shapes(facts))
     return text
 
 
-def repeated_launches(kernels: Sequence[EmittedKernel]) -> dict[str, str]:
-    """How often the host launches those kernels that it launches more than once, by name: `12 times`."""
-    total: defaultdict[str, Index] = defaultdict(lambda: ZERO)
-    for emitted in kernels:
-        total[emitted.kernel.name] += emitted.kernel.steps.count if emitted.kernel.steps else ONE
-    texts = {name: Printer().index(count).text for name, count in total.items() if count != ONE}
-    return {name: f"{text if text.isdigit() else f'`{text}`'} times" for name, text in texts.items()}
+def launch_of(kernel: Kernel, number: int, launches: int) -> str:
+    """A kernel's name, which of its launches is told, and how often it runs: `k`, launch 2 of 3, 12 times."""
+    which = f"launch {number} of {launches}" if launches > 1 else ""
+    text = Printer().index(kernel.steps.count).text if kernel.steps else ""
+    often = f"{text if text.isdigit() else f'`{text}`'} times" if text else ""
+    return ", ".join(filter(None, [f"`{kernel.name}`", which, often]))
 
 
 def _shapes(facts: KernelFacts) -> list[str]:

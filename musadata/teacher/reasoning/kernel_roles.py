@@ -19,9 +19,15 @@ def describe_kernels(analysis: TaskAnalysis, candidate: Candidate) -> list[list[
         reads = [_tensor(buffer, facts) for buffer in kernel.inputs if buffer not in kernel.outputs]
         makes = join([_written(buffer, facts) for buffer in kernel.outputs])
         held = f"; in registers: {_few(made)}" if (made := _held(facts, shares)) else ""
-        roles = _roles(shares) or ("a copy" if facts.copies else "")
+        roles = _roles(shares) or ("a copy" if facts.copies else _operators(facts, candidate))
         rows.append([roles, _few(reads) if reads else "nothing", f"{makes}{held}"])
     return rows
+
+
+def _operators(facts: KernelFacts, candidate: Candidate) -> str:
+    """The operators of the graph whose results a kernel has a part in."""
+    nodes = (node for node in candidate.graph.nodes if node.name in facts.kernel.nodes)
+    return join(unique([f"`{node.op.split('.')[0]}`" for node in nodes]) or ["a copy"])
 
 
 def _roles(shares: Sequence[Share]) -> str:

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from math import prod
 
 from musadata.compiler.ir.code import Binary, Expression, Group, walk
+from musadata.teacher.reasoning.calls import count
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
 from musadata.teacher.reasoning.sentences import say
-from musadata.teacher.reasoning.task_analysis import VARYING, TaskAnalysis
+from musadata.teacher.reasoning.task_analysis import VARYING, TaskAnalysis, claims_of, elements_text
 
 _MOST = 7
 
@@ -19,9 +20,7 @@ def write_pitfalls(analysis: TaskAnalysis) -> str:
     kinds: dict[str, str] = {}  # of several that differ in names and figures alone, the first is enough
     for text in (*(text for facts in analysis.told for text in _of_kernel(facts)), *_of_task(analysis)):
         kinds.setdefault(VARYING.sub("", text), text)
-    return "\n".join(f"- {text}" for text in [*kinds.values()][:_MOST]) or (
-        f"Only the bounds of `{analysis.outputs[0].name}`."
-    )
+    return "\n".join(f"- {text}" for text in [*kinds.values()][:_MOST]) or (_of_offsets(analysis))
 
 
 def _of_kernel(facts: KernelFacts) -> Iterator[str]:
@@ -57,3 +56,11 @@ def _wrapped(element: Expression) -> tuple[Expression, Expression, Expression] |
 def _of_task(analysis: TaskAnalysis) -> list[str]:
     dtype = analysis.outputs[0].dtype
     return [say("output_type", dtype=dtype)] if dtype != "float32" else []
+
+
+def _of_offsets(analysis: TaskAnalysis) -> str:
+    """Whether positions over whole tensors fit the type that they usually have."""
+    largest = max(analysis.trace.tensors, key=count)
+    fits = "fit an `int`" if count(largest) < 2**31 else "overflow an `int`"
+    text = f"Flat positions {fits}: the largest tensor, `{largest.name}`, has {elements_text(largest)}."
+    return analysis.state(text, claims_of(largest)[1:])

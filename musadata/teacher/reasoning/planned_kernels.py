@@ -27,8 +27,11 @@ class Share:
 
 
 def shares_of(kernel: Kernel, calls: Sequence[Call], candidate: Candidate) -> list[Share]:
-    """What a kernel does of each call that it has a part in."""
+    """What a kernel does of each call that it has a part in; nothing where the trace repeats the steps of a layer,
+    which the graph has once."""
     kernels = [emitted.kernel for emitted in candidate.kernels]
+    if any(other.steps for other in kernels):
+        return []
     number = next(place for place, other in enumerate(kernels) if other is kernel)
     found = []
     owners = _owners(calls, candidate)

@@ -57,7 +57,7 @@ def write_choice(analysis: TaskAnalysis, *, defended: bool = False) -> str:
     if defended and (taken in slower or not slower):
         return ""
     others = [cost for cost in ways if cost is not best]
-    compared = {id(cost): _reason(cost, best) if cost in slower else "expected to take as long" for cost in others}
+    compared = {id(cost): _reason(cost, best) if cost in slower else _likeness(cost, best) for cost in others}
     text = _table(f"`{facts.name}`", ways, compared)
     analysis.state(text.splitlines()[0], _traffic(facts, taken))
     verdict = say("choice_other", best=name_of(best.emitted)) if taken in slower else ""
@@ -129,6 +129,11 @@ def name_of(emitted: EmittedKernel) -> str:
     """A schedule's label, with the sides of its tile."""
     tile = emitted.schedule.find(Tile)
     return f"{emitted.schedule.label}, {tile.rows} × {tile.cols}" if tile else emitted.schedule.label
+
+
+def _likeness(cost: Cost, best: Cost) -> str:
+    """What limits a schedule whose counts do not make it slower than the best one."""
+    return f"{cost.bound} limits both" if cost.bound == best.bound else f"{cost.bound} limits it, not {best.bound}"
 
 
 def _reason(cost: Cost, best: Cost) -> str:
