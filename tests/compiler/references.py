@@ -296,6 +296,27 @@ FIXTURES = {
             ),
         ),
     ),
+    "joined product": Fixture(
+        "return self.linear(torch.cat([x, y], 1))",
+        ((tensor(70, 24), tensor(70, 40, name="y")), (tensor(133, 24), tensor(133, 40, name="y"))),
+        "self.linear = nn.Linear(64, 72)",
+    ),
+    "joined product of half type": Fixture(
+        "return x @ torch.cat([y, z], 0)",
+        tuple(
+            (
+                tensor(rows, 128, dtype="float16"),
+                tensor(64, 72, name="y", dtype="float16"),
+                tensor(64, 72, name="z", dtype="float16"),
+            )
+            for rows in (70, 133)
+        ),
+    ),
+    "sums of columns": Fixture("return x.sum(0), (x * x).amax(0)", two(tensor(1500, 5), tensor(2600, 37))),
+    "normalised columns": Fixture(
+        "return torch.softmax(x, 1) / x.std((0, 1))", two(tensor(2, 1100, 33), tensor(3, 600, 8))
+    ),
+    "flipped product": Fixture("return torch.relu(x @ y).flip(0)", PRODUCT),
     "half product": Fixture("return torch.relu(x @ y.T) + 1", half("float16", TURNED_RIGHT)),
     "bfloat16 batches": Fixture("return x @ y", half("bfloat16", BATCHES)),
     "turned halves": Fixture("return torch.sigmoid(x.T @ y.T)", half("bfloat16", TURNED)),

@@ -9,11 +9,13 @@ import pytest
 from musadata.compiler.candidate_set import insert
 from musadata.compiler.emission import candidate as candidate_module
 from musadata.compiler.emission.candidate import build_candidate
+from musadata.compiler.emission.schedule_costs import cost_of
 from musadata.compiler.emission.schedule_plan import PLANS
 from musadata.compiler.faults import KINDS
 from musadata.compiler.ir.printing import text_of
 from musadata.compiler.lowering import gates, splitting
 from musadata.config import BackendType, VerifierConfig
+from musadata.tracing.roofline import H100
 from tests.compiler.references import FIXTURES, task_of, tensor
 
 QUICK = {
@@ -289,6 +291,20 @@ def test_products_of_half_types_and_wide_ones_are_accepted(name, size, plan, sch
     graph = graph_of(name)
     candidate = build_candidate(graph, PLANS[plan], dict.fromkeys((origin.name for origin in graph.sizes), size))
     assert candidate.schedule == f"1 kernel: {schedule}"
+    verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
+    assert verdict.accepted, verdict.feedback
+
+
+@pytest.mark.parametrize(("name", "kernels"), [("sums of columns", 2), ("normalised columns", 9)])
+@pytest.mark.parametrize("plan", [PLANS[0], PLANS[1], PLANS[5]])
+def test_few_long_columns_are_shared_by_blocks(name, kernels, plan, graph_of, verifier):
+    graph = graph_of(name)
+    long = {"rows": 1 << 14, "height": 1 << 14, "batch": 4}
+    sizes = {origin.name: long.get(origin.name, 256) for origin in graph.sizes}
+    candidate = build_candidate(graph, plan, sizes)
+    assert len(candidate.kernels) == kernels
+    costs = [cost_of(one, sizes, H100) for one in candidate.kernels if "_partial" in one.kernel.name]
+    assert all(cost.blocks >= H100.multiprocessors for cost in costs if cost.emitted.schedule.by_columns)
     verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
     assert verdict.accepted, verdict.feedback
 

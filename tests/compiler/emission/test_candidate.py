@@ -14,7 +14,7 @@ from musadata.compiler.ir.conditions import Condition
 from musadata.compiler.ir.index_formulas import ZERO, Size, of
 from musadata.compiler.ir.printing import text_of
 from musadata.compiler.ir.schedule import Carry, Stage, TensorCore
-from musadata.teacher.reasoning.decomposition import repeated_launches
+from musadata.teacher.reasoning.decomposition import launch_of
 from tests.compiler.references import FIXTURES
 
 LONGEST_LINE = 160
@@ -296,10 +296,12 @@ def test_rows_come_in_pieces_where_registers_hold_a_part_of_them(candidate_of):
     )
 
 
-def test_launches_in_a_loop_of_steps_are_counted(candidate_of):
-    several = repeated_launches(candidate_of("gated both ways", PLANS[0]).kernels)
-    assert several["gru_product_kernel"] == "`2 * batch` times"  # two layers, each both ways, of `batch` steps
-    assert "3 times" in repeated_launches(candidate_of("recurrent", PLANS[0]).kernels).values()
+def test_launches_are_told_apart_and_those_in_a_loop_of_steps_are_counted(candidate_of):
+    several = candidate_of("gated both ways", PLANS[0]).kernels  # two layers, each both ways
+    told = [launch_of(one.kernel, 1, 4) for one in several if one.kernel.name == "gru_product_kernel"]
+    assert set(told) == {"`gru_product_kernel`, launch 1 of 4, `batch` times"}
+    assert "`linear_kernel`" in [launch_of(one.kernel, 1, 1) for one in candidate_of("linear", PLANS[0]).kernels]
+    assert any("3 times" in launch_of(one.kernel, 1, 1) for one in candidate_of("recurrent", PLANS[0]).kernels)
 
 
 def test_a_scan_reads_each_element_once(graph_of):

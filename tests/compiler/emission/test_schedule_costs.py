@@ -8,7 +8,7 @@ from musadata.compiler.emission.attention_work import AttentionWork
 from musadata.compiler.emission.candidate import build_candidate
 from musadata.compiler.emission.emit import emit
 from musadata.compiler.emission.register_tiled import LARGE
-from musadata.compiler.emission.schedule_costs import bytes_read, cost_of
+from musadata.compiler.emission.schedule_costs import bytes_read, cost_of, shares_of_loads
 from musadata.compiler.emission.schedule_plan import PLANS
 from musadata.compiler.ir.schedule import Schedule, Tile
 from musadata.compiler.lowering import splitting
@@ -32,6 +32,14 @@ def test_windows_that_overlap_come_from_the_nearest_cache(graph_of):
 def test_a_small_tensor_that_all_blocks_read_stays_in_the_nearest_cache(graph_of):
     (cost,), _ = costs_of(graph_of("scale"), PLANS[3], rows=1 << 16)
     assert cost.fetched < 1.1 * cost.moved
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_parts_of_what_is_joined_are_loaded_where_they_lie(plan, graph_of):
+    (cost,), known = costs_of(graph_of("joined product"), plan, rows=1 << 12)
+    (stage,) = cost.emitted.kernel.reductions
+    assert sorted(shares_of_loads(stage.value, known).values()) == [24 / 64, 40 / 64, 1.0]
+    assert cost.fetched >= cost.moved
 
 
 def test_rows_of_a_table_are_read_side_by_side_and_only_those_that_are_named(graph_of):

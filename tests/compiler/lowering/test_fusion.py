@@ -16,6 +16,9 @@ FUSED = {
     "joined heads": 1,
     "bilinear image": 1,
     "scaled similarity": 1,
+    "joined product": 1,
+    "joined product of half type": 1,
+    "flipped product": 1,
     "modulated convolution": 2,
     "modulated rows": 2,
     "divided convolution": 2,  # windows that overlap would divide the same elements again
@@ -25,6 +28,18 @@ FUSED = {
 @pytest.mark.parametrize("name", FUSED)
 def test_pointwise_work_has_no_kernel_of_its_own(candidate_of, name):
     assert len(candidate_of(name, PLANS[0]).kernels) == FUSED[name]
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_what_is_flipped_has_a_name_of_its_own(plan, candidate_of):
+    (emitted,) = candidate_of("flipped product", plan).kernels
+    assert [(buffer.name, buffer.node) for buffer in emitted.kernel.outputs] == [("flip", "flip")]
+
+
+def test_what_is_joined_moves_in_vectors(candidate_of):
+    joined = [candidate_of(name, PLANS[0]).source for name in ("joined product", "joined product of half type")]
+    assert "k < 24 ? x + row * 24 + k : y + row * 40" in joined[0]  # a vector lies on one side of the seam
+    assert "next < 64 ? y + k * 72 + loaded_col : z" in joined[1]  # a whole slice does
 
 
 def test_a_product_leaves_to_a_reduction_what_that_can_end_with(candidate_of):
