@@ -161,6 +161,10 @@ def _product_flops(func: Any, args: Any, keywords: dict[str, Any], result: Any) 
         return int(formula(*args, **keywords, out_val=result))
     if func.overloadpacket.__name__.startswith("_scaled_dot_product"):
         return int(sdpa_flop_count(args[0].shape, args[1].shape, args[2].shape))
+    if func is torch.ops.aten._trilinear.default:  # bilinear layers: each row meets the whole weight
+        return int(2 * args[0].numel() // args[0].shape[-1] * args[1].numel())
+    if func.overloadpacket.__name__ == "multilabel_margin_loss_forward":  # each class of a row meets all its targets
+        return int(3 * args[0].numel() * args[0].shape[-1])
     return 0
 
 

@@ -39,6 +39,24 @@ def test_a_pointwise_operator_gets_enough_to_do_and_a_get_inputs_that_gives_it()
         assert [tuple(value.shape) for value in load_reference(text).get_inputs()] == [x.shape]
 
 
+def test_work_that_is_more_than_its_tensors_show_bounds_the_size():
+    text = reference(
+        "return F.multilabel_margin_loss(x, y)",
+        inputs="torch.randn(4, 33), torch.randint(0, 33, (4, 33))",
+        arguments="x, y",
+    )
+    (x, _), note, _ = find(text, X, indices("y", 33, 4, 33))
+    assert note == ""
+    assert 3 * math.prod(x.shape) * x.shape[1] / 66.9e12 < 20e-3
+
+    text = reference(
+        "return self.f(x, y)", "self.f = nn.Bilinear(33, 24, 4)", "torch.randn(4, 33), torch.randn(4, 24)", "x, y"
+    )
+    (x, _), note, _ = find(text, X, spec("y", 4, 24))
+    assert note == ""
+    assert 2 * x.shape[0] * 4 * 33 * 24 / 66.9e12 < 2e-3
+
+
 def test_lengths_that_meet_in_a_product_stay_equal():
     text = reference("return x @ y", inputs="torch.randn(4, 33), torch.randn(33, 6)", arguments="x, y")
     (x, y), note, _ = find(text, X, spec("y", 33, 6))
