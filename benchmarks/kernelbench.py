@@ -5,9 +5,10 @@
 HARNESS is a checkout of ScalingIntelligence/KernelBench: its problems are read there, and nothing of them is kept. They
 are a yardstick, never a source of data. Of each of the levels 1 to 3 as many problems are drawn as asked for, evenly
 over the level, of those for which the teacher has a candidate. Every candidate is judged on its own, from its source;
-the harness gets some of them, drawn evenly again, since one takes it several seconds. Rates are of whole runs, the
-start of processes included. A candidate that the harness does not finish in time counts as if it had ended then, which
-is in its favour. Each difference between the two verdicts is listed with what both had to say.
+the harness gets some of them, drawn evenly again, since one takes it several seconds. Ours are judged under `paper`;
+how many each other policy accepts, of the same facts, is said as well. Rates are of whole runs, the start of processes
+included. A candidate that the harness does not finish in time counts as if it had ended then, which is in its favour.
+Each difference between the two verdicts is listed with what both had to say.
 With `--variants`, further schedules are judged for problems whose first candidate is neither hopeless nor fast enough,
 beginning with the fastest of these; the best candidate counts for the problem.
 """
@@ -19,7 +20,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,7 @@ from musadata.errors import MusadataError
 from musadata.records import ErrorClass, Verdict
 from musadata.sandbox import Sandbox
 from musadata.verifier import Verifier
+from musadata.verifier.policies import NAMES, decide, load_policy
 from musadata.verifier.shared_interpreter import shared_interpreter
 from musadata.verifier.task_from_reference import PRELOAD as READING
 from musadata.verifier.task_from_reference import PRELOAD_FOR_MANY, read_reference
@@ -160,7 +162,7 @@ def judge_all(
 
 def measure_ours(problems: Sequence[Problem], arguments: argparse.Namespace, note: Any) -> dict[str, Any]:
     """Every verdict, and the rate."""
-    config = VerifierConfig(backend=BackendType(arguments.backend))
+    config = VerifierConfig(backend=BackendType(arguments.backend), policy="paper")
     start = time.monotonic()
     found: dict[str, Any] = {"seconds": 0.0, "verdicts": {}}
     mixed = sorted(problems, key=lambda problem: _even_order(problem.name))  # large inputs are not all at once
@@ -183,7 +185,8 @@ def measure_variants(problems: Sequence[Problem], ours: dict[str, Any], argument
         for one in near
         if number < len(one.candidates)
     ]
-    config, left = VerifierConfig(backend=BackendType(arguments.backend)), 60 * arguments.minutes - ours["seconds"]
+    config = VerifierConfig(backend=BackendType(arguments.backend), policy="paper")
+    left = 60 * arguments.minutes - ours["seconds"]
     ours["variants"] = {name: describe(judged) for name, judged in judge_all(variants, config, arguments.cores, left)}
     ours["variants_given"] = len(variants)
 
@@ -230,6 +233,7 @@ def describe(judged: Judged) -> dict[str, Any]:
         "speedup": verdict.speedup,
         "timings": {one.name: [one.median_ms, one.low_ms, one.high_ms, one.repetitions] for one in verdict.timings},
         "shrunk": verdict.shrunk[:200],
+        "policies": [name for name in NAMES if decide(verdict.facts, load_policy(name)).accepted],
     }
 
 
@@ -277,6 +281,7 @@ def summarise(ours: dict[str, Any], theirs: dict[str, Any], asked: int) -> tuple
         ("candidates at the checkout's own sizes", "", str(asked), True),
         ("undecided", "0", str(undecided), undecided == 0),
         ("accepted, rejected", "", f"{outcomes.count('accepted')}, {outcomes.count('rejected')}", True),
+        ("accepted under each policy", "", ", ".join(map(_count_accepted(verdicts), NAMES)), True),
         ("candidates a minute", f">= {GOAL_RATE:g}", f"{rate:.1f}", rate >= GOAL_RATE),
         ("median speedup over eager", "", shown, True),
         (f"95 % intervals above {FROM_MS * 1e3:g} µs wider than 1 %", "0", str(len(wide)), not wide),
@@ -290,6 +295,10 @@ def summarise(ours: dict[str, Any], theirs: dict[str, Any], asked: int) -> tuple
         ("verdicts that differ from the harness's", "", f"{len(differences)} of {len(done)}", True),
     ]
     return lines, {"rate": rate, "harness_rate": rival, "differences": differences, "wide_intervals": wide}
+
+
+def _count_accepted(verdicts: dict[str, Any]) -> Callable[[str], str]:
+    return lambda name: f"{name} {sum(name in one.get('policies', ()) for one in verdicts.values())}"
 
 
 def _describe_done(done: dict[str, Any]) -> str:
