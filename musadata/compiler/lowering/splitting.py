@@ -30,6 +30,7 @@ from musadata.compiler.lowering.fusion import PARTS_AXIS
 from musadata.compiler.lowering.layout import flatten, unflatten
 from musadata.compiler.lowering.loop_points import variables_of
 from musadata.compiler.lowering.rewriting import substitute_in
+from musadata.compiler.lowering.rules import replaced
 
 SHARE, LEAST_ELEMENTS = 8192, 1024  # elements of a part: 32 for each of 256 threads, or fewer where parts are few
 FEW_RESULTS = 64  # with more, a block for each result keeps a GPU busy enough
@@ -62,17 +63,18 @@ def split_long_reductions(loops: Sequence[Loop], sizes: Mapping[str, int], *, al
     least = dict.fromkeys(scattered, SCATTERED_ROW)  # for a count beside such a sum as well
     whole = {_kind(loop) for loop in loops if alike and not _is_long(loop, sizes, least)}
     for loop in loops:
-        share = 0 if alike else _share_of_depth(loop, sizes)
-        rows = 0 if alike else _rows_of_part(loop, sizes)
+        share, rows = (0, 0) if alike else (_share_of_depth(loop, sizes), _rows_of_part(loop, sizes))
         if share:
-            found += _split_product(loop, share)
+            found += _split(loop, share)
         elif rows:
-            found += _split_columns(loop, rows, sizes)
+            steps = [extent.evaluate(sizes) for extent in _extents(loop)]
+            found += _split(loop, rows, steps.index(max(steps)))
         elif not _is_long(loop, sizes, least) or _kind(loop) in whole:
             found.append(loop)
+        elif not alike and _has_rows(loop, sizes):
+            found += _split(_flat(loop, len(_extents(loop)) - 1), 1)
         else:
-            by_rows = not alike and _has_rows(loop, sizes)
-            found += _split_rows(loop) if by_rows else _split(loop, _share(loop, sizes))
+            found += _split(_flat(loop, len(_extents(loop))), _share(loop, sizes))
     return found
 
 
@@ -125,31 +127,6 @@ def _is_along_depth(loop: Loop, depth: Index, of_right: bool) -> bool:
     value = (loop.contraction.right if of_right else loop.contraction.left)(axes, (inner,))
     offsets = [flatten(load.index, load.buffer.shape) for load in value.loads]
     return any(not (offset - inner).variables & inner.variables for offset in offsets)
-
-
-def _split_product(loop: Loop, share: int) -> tuple[Loop, Loop]:
-    """The products of all parts, a batch, and the loop that adds them up."""
-    assert loop.reduction is not None and loop.contraction is not None
-    contraction, (depth,) = loop.contraction, _extents(loop)
-    parts = divide(depth + (share - 1), as_index(share))[0]
-
-    def left(axes: Indices, inner: Indices) -> Scalar:
-        return contraction.left(axes[1:], (axes[0] * share + inner[0],))
-
-    def right(axes: Indices, inner: Indices) -> Scalar:
-        return contraction.right(axes[1:], (axes[0] * share + inner[0],))
-
-    def extents(axes: Indices) -> Indices:
-        return (minimum(as_index(share), depth - axes[0] * share),)
-
-    batch, rows = ((0, *(dim + 1 for dim in contraction.batch)), tuple(dim + 1 for dim in contraction.rows))
-    return _in_parts(
-        loop,
-        parts,
-        lambda axes, inner: left(axes, inner) * right(axes, inner),
-        Reduction("sum", extents, loop.reduction.names),
-        Contraction(batch, rows, left, right, dtype=contraction.dtype),
-    )
 
 
 def split_attention(loops: Sequence[Loop], sizes: Mapping[str, int]) -> list[Loop]:
@@ -270,39 +247,45 @@ def _share(loop: Loop, sizes: Mapping[str, int]) -> int:
     return min(SHARE, max(LEAST_ELEMENTS, 1 << (elements - 1).bit_length()))
 
 
-def _split(loop: Loop, elements: int) -> tuple[Loop, Loop]:
-    """Parts of so many elements."""
+def _split(loop: Loop, share: int, dim: int = 0) -> tuple[Loop, Loop]:
+    """The loop that reduces parts of so many steps along an inner axis, its first axis, and the one that joins them."""
     assert loop.reduction is not None
-    extents, share = _extents(loop), as_index(elements)
-    total = product(extents)
+    buffer, kind, extents, whole = loop.buffer, compute_type(loop.buffer.dtype), _extents(loop), as_index(share)
+    parts, is_even = divide(extents[dim] + (share - 1), whole)[0], divide(extents[dim], whole)[1] == ZERO
+    partial = Buffer(f"{buffer.name}_partial", (parts, *buffer.shape), kind, "temporary", node=buffer.node)
 
-    def part(axes: Indices, inner: Indices) -> Scalar:
-        return loop.body(axes[1:], unflatten(axes[0] * share + inner[0], extents))
+    def of_part(given: Callable[[Indices, Indices], Scalar]) -> Callable[[Indices, Indices], Scalar]:
+        return lambda axes, inner: given(axes[1:], replaced(inner, dim, axes[0] * share + inner[dim]))
 
     def length(axes: Indices) -> Indices:
-        return (share if divide(total, share)[1] == ZERO else minimum(share, total - axes[0] * share),)
-
-    reduction = Reduction(loop.reduction.kind, length, ("k",))
-    return _in_parts(loop, divide(total + (elements - 1), share)[0], part, reduction)
-
-
-def _in_parts(
-    loop: Loop,
-    parts: Index,
-    part: Callable[[Indices, Indices], Scalar],
-    reduction: Reduction,
-    contraction: Contraction | None = None,
-) -> tuple[Loop, Loop]:
-    """The loop that reduces so many parts, its first axis, and the one that joins them."""
-    buffer, kind = loop.buffer, compute_type(loop.buffer.dtype)
-    partial = Buffer(f"{buffer.name}_partial", (parts, *buffer.shape), kind, "temporary", node=buffer.node)
+        return replaced(extents, dim, whole if is_even else minimum(whole, extents[dim] - axes[0] * share))
 
     def joined(axes: Indices, inner: Indices) -> Scalar:
         return Load(kind, partial, (*inner, *axes))
 
-    first = Loop(partial, (*PARTS_AXIS, *loop.names), part, reduction, contraction)
+    made, reduction = loop.contraction, loop.reduction
+    if made is not None:
+        batch, rows = ((0, *(one + 1 for one in made.batch)), tuple(one + 1 for one in made.rows))
+        made = Contraction(batch, rows, of_part(made.left), of_part(made.right), dtype=made.dtype)
+    first = replace(loop, buffer=partial, names=(*PARTS_AXIS, *loop.names), body=of_part(loop.body), contraction=made)
     joining = Reduction(reduction.kind, fixed((parts,)), PARTS_AXIS)
-    return first, replace(loop, body=joined, reduction=joining, contraction=None)
+    return (
+        replace(first, reduction=replace(reduction, extents=length)),
+        replace(loop, body=joined, reduction=joining, contraction=None),
+    )
+
+
+def _flat(loop: Loop, dims: int) -> Loop:
+    """The loop with the first inner axes as one."""
+    assert loop.reduction is not None
+    extents, names = _extents(loop), loop.reduction.names
+    return replace(
+        loop,
+        body=lambda axes, inner: loop.body(axes, (*unflatten(inner[0], extents[:dims]), *inner[1:])),
+        reduction=Reduction(
+            loop.reduction.kind, fixed((product(extents[:dims]), *extents[dims:])), ("k", *names[dims:])
+        ),
+    )
 
 
 def _rows_of_part(loop: Loop, sizes: Mapping[str, int]) -> int:
@@ -332,24 +315,6 @@ def _are_columns(loop: Loop) -> bool:
     )
 
 
-def _split_columns(loop: Loop, share: int, sizes: Mapping[str, int]) -> tuple[Loop, Loop]:
-    """Parts of so many rows: of the longest of the inner axes."""
-    assert loop.reduction is not None
-    extents = _extents(loop)
-    dim = max(range(len(extents)), key=lambda one: extents[one].evaluate(sizes))
-
-    def part(axes: Indices, inner: Indices) -> Scalar:
-        return loop.body(axes[1:], (*inner[:dim], axes[0] * share + inner[dim], *inner[dim + 1 :]))
-
-    def length(axes: Indices) -> Indices:
-        rows = extents[dim] - axes[0] * share
-        is_even = divide(extents[dim], as_index(share))[1] == ZERO
-        return (*extents[:dim], as_index(share) if is_even else minimum(as_index(share), rows), *extents[dim + 1 :])
-
-    parts = divide(extents[dim] + (share - 1), as_index(share))[0]
-    return _in_parts(loop, parts, part, Reduction(loop.reduction.kind, length, loop.reduction.names))
-
-
 def _has_rows(loop: Loop, sizes: Mapping[str, int]) -> bool:
     """Whether it goes through many rows of some length, and reads what depends on the row alone: a thread that took
     elements of all rows would divide for their places."""
@@ -365,15 +330,3 @@ def _has_rows(loop: Loop, sizes: Mapping[str, int]) -> bool:
     flat = flatten(inner, extents)
     places = (flatten(load.index, load.buffer.shape) for load in loop.body(axes, inner).loads)
     return any((place - flat).variables & frozenset(variables) for place in places)
-
-
-def _split_rows(loop: Loop) -> tuple[Loop, Loop]:
-    """A part for each row."""
-    assert loop.reduction is not None
-    *outer, width = _extents(loop)
-
-    def part(axes: Indices, inner: Indices) -> Scalar:
-        return loop.body(axes[1:], (*unflatten(axes[0], outer), *inner))
-
-    reduction = Reduction(loop.reduction.kind, fixed((width,)), loop.reduction.names[-1:])
-    return _in_parts(loop, product(outer), part, reduction)
