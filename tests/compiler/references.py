@@ -316,6 +316,22 @@ FIXTURES = {
     "normalised columns": Fixture(
         "return torch.softmax(x, 1) / x.std((0, 1))", two(tensor(2, 1100, 33), tensor(3, 600, 8))
     ),
+    "computed operands": Fixture(
+        "return (torch.relu(x) * self.scale) @ torch.abs(y)",
+        tuple((tensor(rows, 64), tensor(64, 72, name="y")) for rows in (70, 133)),
+        "self.scale = nn.Parameter(torch.rand(64))",
+    ),
+    "computed operands of half type": Fixture(
+        "return (torch.relu(x) * z) @ torch.abs(y)",
+        tuple(
+            (
+                tensor(rows, 64, dtype="float16"),
+                tensor(64, 72, name="y", dtype="float16"),
+                tensor(rows, 1, name="z", dtype="float16"),
+            )
+            for rows in (70, 133)
+        ),
+    ),
     "flipped product": Fixture("return torch.relu(x @ y).flip(0)", PRODUCT),
     "half product": Fixture("return torch.relu(x @ y.T) + 1", half("float16", TURNED_RIGHT)),
     "bfloat16 batches": Fixture("return x @ y", half("bfloat16", BATCHES)),

@@ -118,7 +118,7 @@ _FEW_BLOCKS = 264  # two for each multiprocessor of a large GPU: with fewer, blo
 def fitted(tile: RegisterTile, kernel: Kernel, blocks: int) -> RegisterTile:
     """The tile as a kernel can have it, where so many blocks cover its result: less of it where some operand is moved
     element by element, which takes more registers."""
-    if all(operand.sources for operand in _operands(Block(()), kernel)):
+    if all(operand.group > 1 for operand in _operands(Block(()), kernel)):
         return tile
     is_few = tile == MEDIUM and blocks < _FEW_BLOCKS
     tile = replace(MEDIUM, thread_rows=4) if is_few else _ELEMENTWISE.get(tile, tile)

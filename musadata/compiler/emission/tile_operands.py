@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from musadata.compiler.emission.block import INDEX, Block, decode_used
-from musadata.compiler.emission.cpp import C_TYPES, VECTORS, number, total, vector_functions
+from musadata.compiler.emission.cpp import C_TYPES, VECTORS, loaded, number, total, vector_functions
 from musadata.compiler.emission.launch import constant, count_of, sides
 from musadata.compiler.emission.pointwise import stored
 from musadata.compiler.emission.rowwise import WARP
@@ -22,6 +22,7 @@ from musadata.compiler.ir.code import (
     THREAD_X,
     Binary,
     Body,
+    Braces,
     Choice,
     Expression,
     Group,
@@ -137,6 +138,7 @@ class Operand:
         along_depth: neighbouring threads walk along the inner axes.
         parts: the axes that stay the same within a slice, where `inner` is the walk within one; see `read_operands`.
         sources: of its vectors, if it moves in such: one tensor, or several that were joined.
+        reads: what is loaded in vectors where it is computed of such, element by element.
         beside: the start of the tensor, or of the part of one, whose lines fill the second half of the tile, in the
             same places as those of its own.
     """
@@ -153,8 +155,11 @@ class Operand:
 
     @cached_property
     def along_depth(self) -> bool:
-        """A short walk, such as along a row of a convolution's window, is not worth it."""
-        return _walk(self.value, self.inner) >= _LONG and _walk(self.value, self.axes) < _LONG
+        """A short walk, such as along a row of a convolution's window, is not worth it. What is the same along one of
+        both directions, as a scale is, does not count beside what is not."""
+        sides = frozenset(self.axes), frozenset(self.inner)
+        loads = [load for load in self.value.loads if all(load.variables & side for side in sides)] or self.value.loads
+        return _walk(loads, self.inner) >= _LONG and _walk(loads, self.axes) < _LONG
 
     @cached_property
     def sources(self) -> Sequence[Source]:
@@ -165,6 +170,16 @@ class Operand:
             value = plain(value.no)
         known = [one for one in (*found, self._source(value)) if one is not None]
         return known if len(known) > len(found) and not self.parts else []
+
+    @cached_property
+    def reads(self) -> Sequence["Operand"]:
+        moving = frozenset(self.moving)
+        loads = [load for load in self.value.loads if load.variables & moving]
+        found = [replace(self, value=load) for load in loads]
+        tests = (part for part in self.value.walk() if isinstance(part, Compare))
+        whole = (product(axis.extent for axis in self.moving).constant or 1) % self._many == 0
+        is_made = whole and not self.sources and not self.beside and self.dtype in ("float32", "float16", "bfloat16")
+        return found if is_made and all(one.sources for one in found) and all(map(self._divides, tests)) else []
 
     def _divides(self, test: Compare) -> bool:
         """Whether all elements of a vector lie on one side of a position."""
@@ -195,7 +210,7 @@ class Operand:
     @property
     def group(self) -> int:
         """How many elements a thread moves at once."""
-        return self._many if self.sources else 1
+        return self._many if self.sources or self.reads else 1
 
     @property
     def moving(self) -> tuple[Variable, ...]:
@@ -255,10 +270,10 @@ def strides(offset: Index, many: int) -> list[Index] | None:
     return [one for one in found if not any(other != one and divide(one, other)[1] == ZERO for other in found)]
 
 
-def _walk(value: Scalar, axes: Sequence[Variable]) -> int:
-    """How many neighbours along the axes are neighbours in memory, for some tensor that the value is made from."""
+def _walk(loads: Sequence[Load], axes: Sequence[Variable]) -> int:
+    """How many neighbours along the axes are neighbours in memory, for some of the tensors."""
     longest = 1
-    for load in value.loads:
+    for load in loads:
         offset = flatten(load.index, load.buffer.shape)
         for first in range(len(axes)):
             own = axes[first:]
@@ -294,7 +309,7 @@ def read_operands(
     sides = [_read_operand(block, stage, side, axes, dtype) for side, axes in (("left", rows), ("right", cols))]
     channel, *taps = stage.axes
     channels = channel.extent.constant
-    is_gathered = any(not operand.sources and not operand.along_depth for operand in sides)
+    is_gathered = any(operand.group == 1 and not operand.along_depth for operand in sides)
     if not (depth and taps and is_gathered and channels and channels % depth == 0):
         return sides
     part, inner = Variable(f"{channel.name}_part", as_index(channels // depth)), Variable("inner", as_index(depth))
@@ -335,7 +350,8 @@ def alignments(
     """The conditions under which all rows of these operands start at multiples of 16 bytes and are that long; none if
     none moves in vectors. Memory that the host function has `allocated` starts there."""
     tests: dict[Expression, None] = {}
-    moved = [(operand, source) for operand in operands for source in operand.sources]
+    parts = [part for operand in operands for part in operand.reads or (operand,)]
+    moved = [(operand, source) for operand in parts for source in operand.sources]
     for operand, source in moved:
         for stride in [*(strides(source.base, operand.group) or []), *_lengths(operand)]:
             length = block.index(stride)
@@ -481,6 +497,11 @@ def _fetch(
             block.declare(position, total([("+", Name("next")), ("+", k)]))
         for name, axes in changing:
             block.name_flat(axes, name)
+        if operand.reads:
+            head = len(block.body)
+            _compute_vector(block, tile, operand, position, depth, target)
+            decode_used(block, head, *changing)
+            return
         if operand.group > 1:
             head = len(block.body)
             vector = _vector(block, tile, operand, position, depth)
@@ -504,6 +525,30 @@ def _fetch(
             else:
                 block.assign(target, element_of(block, operand))
             decode_used(block, head, *changing)
+
+
+def _compute_vector(
+    block: Block, tile: BlockTile, operand: Operand, position: str, depth: Expression, target: Expression
+) -> None:
+    """Load vectors of what an operand is computed of, and compute its elements one by one; no vector is cut off."""
+    kind, count, name = C_TYPES[operand.dtype], operand.group, f"{operand.side}_part"
+    block.array(kind, name, count, prefix="__align__(16) ", value=Braces())
+    arrays: list[tuple[Scalar, str]] = []
+    inside = Name(operand.axis) < operand.count, Name(position) < depth
+    with block.when(every(*inside)):
+        for read in operand.reads:
+            assert isinstance(read.value, Load)
+            array = block.fresh(f"{read.value.buffer.name}_part")
+            block.array(kind, array, count, prefix="__align__(16) ")
+            at = Name(position) if operand.along_depth else Name(operand.axis)
+            block.run(f"load_vector<{count}>", array, pointer_at(block, read, at, tile.depth), count, "aligned")
+            arrays.append((read.value, array))
+        with block.unrolled("j", count):
+            for load, array in arrays:
+                block.name(load, loaded(Name(array)["j"], operand.dtype))
+            block.assign(Name(name)["j"], stored(block.value(operand.value), operand.dtype))
+    vector = f"reinterpret_cast<{VECTORS[operand.dtype]['V']}*>"
+    block.assign(Unary("*", apply(vector, Unary("&", target))), Unary("*", apply(vector, name)))
 
 
 def element_of(block: Block, operand: Operand) -> Expression:
@@ -556,8 +601,10 @@ def is_multiple(count: Expression, size: int) -> bool:
 
 def load_functions(operands: Sequence[Operand], *, copied: bool = False) -> list[str]:
     """The source of the functions that load, or copy, vectors of these operands."""
-    used = list(dict.fromkeys(operand.dtype for operand in operands if operand.group > 1))
-    loads = [text for dtype in used for text in vector_functions(dtype, VECTORS[dtype]["load"])]
+    used = list(dict.fromkeys(operand.dtype for operand in operands if operand.sources))
+    made = list(dict.fromkeys(operand.dtype for operand in operands if operand.reads))
+    loads = [text for dtype in made for text in vector_functions(dtype, "load_vector")]
+    loads += [text for dtype in used for text in vector_functions(dtype, VECTORS[dtype]["load"])]
     return loads + [text for dtype in used if copied for text in vector_functions(dtype, "copy_eight")]
 
 

@@ -19,6 +19,8 @@ FUSED = {
     "joined product": 1,
     "joined product of half type": 1,
     "flipped product": 1,
+    "computed operands": 1,
+    "computed operands of half type": 1,
     "modulated convolution": 2,
     "modulated rows": 2,
     "divided convolution": 2,  # windows that overlap would divide the same elements again
@@ -40,6 +42,13 @@ def test_what_is_joined_moves_in_vectors(candidate_of):
     joined = [candidate_of(name, PLANS[0]).source for name in ("joined product", "joined product of half type")]
     assert "k < 24 ? x + row * 24 + k : y + row * 40" in joined[0]  # a vector lies on one side of the seam
     assert "next < 64 ? y + k * 72 + loaded_col : z" in joined[1]  # a whole slice does
+
+
+@pytest.mark.parametrize("name", ["computed operands", "computed operands of half type"])
+def test_vectors_of_what_is_computed_are_loaded_at_once(name, candidate_of):
+    source = candidate_of(name, PLANS[0]).source
+    assert all(f"load_vector<{8 if 'half' in name else 4}>({side}_part" in source for side in "xy")
+    assert "left_part[j] = " in source and "right_part[j] = " in source
 
 
 def test_a_product_leaves_to_a_reduction_what_that_can_end_with(candidate_of):
