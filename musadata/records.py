@@ -439,6 +439,7 @@ class Candidate:
         float | None,
         "Milliseconds that no program can go below there: the task's least traffic or its arithmetic; null if unknown.",
     ] = None
+    costs: Annotated[str, "What the model counts of each kernel there, as a list in JSON; empty if unknown."] = ""
 
 
 @dataclass(frozen=True)

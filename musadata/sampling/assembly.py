@@ -133,6 +133,7 @@ def _candidate(task: Task, attempt: Attempt, parent_id: str, teacher: str, confi
         license=task.provenance.license,
         expected_ms=answer.expected_ms,
         bound_ms=answer.bound_ms,
+        costs=answer.costs,
     )
 
 

@@ -245,7 +245,8 @@ def _answer_json(answer: Answer) -> str:
         f'"thoughts":{_quoted(answer.thoughts)},"finish_reason":{_quoted(answer.finish_reason)},'
         f'"logprobs":{logprobs},"usage":{usage_json(answer.usage)},"server":{_quoted(answer.server)},'
         f'"served_model":{_quoted(answer.served_model)},"teacher":{_quoted(answer.teacher)},"reasoning":{reasoning},'
-        f'"expected_ms":{json.dumps(answer.expected_ms)},"bound_ms":{json.dumps(answer.bound_ms)}}}'
+        f'"expected_ms":{json.dumps(answer.expected_ms)},"bound_ms":{json.dumps(answer.bound_ms)},'
+        f'"costs":{_quoted(answer.costs)}}}'
     )
 
 

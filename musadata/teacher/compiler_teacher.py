@@ -1,5 +1,6 @@
 """The teacher that needs no language model: a compiler that lowers the reference's aten graph to CUDA C++."""
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -20,7 +21,7 @@ from musadata.teacher.claims.steps import render_analysis
 from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
 from musadata.teacher.reasoning import write_analysis, write_plan, write_reasoning
 from musadata.teacher.reasoning.kernel_facts import sizes_in
-from musadata.teacher.reasoning.schedule_choice import bound_seconds, expected_seconds
+from musadata.teacher.reasoning.schedule_choice import bound_seconds, describe_cost, expected_seconds
 from musadata.teacher.unit_tests import write_unit_test
 
 VERSION = "1"
@@ -169,5 +170,6 @@ def _answer(text: str, attempt: Attempt, request: Request) -> Answer:
     for trace in request.told[:1]:
         sizes = sizes_in(attempt.candidate, trace)
         expected, bound = expected_seconds(attempt.candidate, sizes), bound_seconds(attempt.candidate, trace, sizes)
-        return replace(answer, expected_ms=round(1000 * expected, 6), bound_ms=round(1000 * bound, 6))
+        costs = json.dumps([describe_cost(one, sizes) for one in attempt.candidate.kernels])
+        return replace(answer, expected_ms=round(1000 * expected, 6), bound_ms=round(1000 * bound, 6), costs=costs)
     return answer

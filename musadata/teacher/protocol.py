@@ -77,7 +77,7 @@ class Answer:
         served_model: the model and its revision, as the server reports them.
         teacher: the name of the teacher that answered, where several are asked.
         reasoning: the six steps to this answer, where the teacher knows better ones than it was given.
-        expected_ms, bound_ms: as the columns of `Candidate`, where the teacher knows what its kernels cost.
+        expected_ms, bound_ms, costs: as the columns of `Candidate`, where the teacher knows what its kernels cost.
     """
 
     text: str
@@ -93,6 +93,7 @@ class Answer:
     reasoning: tuple[ReasoningStep, ...] = ()
     expected_ms: float | None = None
     bound_ms: float | None = None
+    costs: str = ""
 
     def provenance(self) -> dict[str, Any]:
         """The columns that rows made of this answer have in common."""

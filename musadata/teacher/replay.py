@@ -15,7 +15,7 @@ from musadata.teacher.prompts import STEPS
 from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
 
 _COLUMNS = ("task_id", "kind", "sample", "turn", "text")
-_COSTS = ("expected_ms", "bound_ms")
+_COSTS = ("expected_ms", "bound_ms", "costs")
 _JOURNAL = "replay"
 
 

@@ -183,6 +183,31 @@ def test_optimisation_needs_times_that_differ_beyond_the_noise(mended, make_row)
     assert optimisation_rows(task, annotation, [some[0] for some, _ in played], trajectories) == []
 
 
+def test_an_optimisation_tells_what_was_counted_and_measured_for_its_one_edit(mended, make_row):
+    task, annotation = mended[:2]
+    played = [make_row.conversation(task, sample, ["accepted"]) for sample in (0, 3, 4)]
+    costs = [("tiles", "loop"), ("row", "loop"), ("row", "stride")]
+    candidates = [
+        dataclasses.replace(
+            some[0],
+            timings=(Timing("candidate", time, time - 0.1, time + 0.1, 40),),
+            costs=json.dumps(
+                [
+                    {"kernel": "mm_kernel", "schedule": first, "limit": "L2", "memory": "3 MB"},
+                    {"kernel": "add_kernel", "schedule": second, "limit": "memory"},
+                ]
+            ),
+        )
+        for (some, _), time, (first, second) in zip(played, (1.0, 2.0, 3.0), costs, strict=True)
+    ]
+    (row,) = optimisation_rows(task, annotation, candidates, [trajectory for _, trajectory in played])
+    assert json.loads(row.evidence)["slow_id"] == candidates[1].candidate_id  # the slowest one has two edits
+    words, _, program = row.completion[-1].content.partition("```python\n")
+    assert "- Before: `mm_kernel`, row (limited by L2, memory 3 MB). Now: `mm_kernel`, tiles (" in words
+    assert "Measured: 2 ms before, 1 ms now, 2 times as fast." in words and "add_kernel" not in words
+    assert program == f"{candidates[0].source}```\n"
+
+
 def test_changes_in_two_functions_are_two():
     module = "class ModelNew:\n    def __init__(self):\n        self.{0} = 1\n\n    def forward(self, x):\n"
     module += "        return x + self.{0}\n"

@@ -27,9 +27,8 @@ from musadata.compiler.emission.tile_operands import choose_tile, count_blocks
 from musadata.compiler.ir.code import Name
 from musadata.compiler.ir.index_formulas import Variable, product
 from musadata.compiler.ir.schedule import Bind, Carry, Combine, Schedule, Split, Stage, Step, Stride, Vectorise
-from musadata.compiler.lowering.fusion import PARTS_AXIS, Kernel
+from musadata.compiler.lowering.fusion import Kernel
 from musadata.compiler.lowering.shared_axes import dealt
-from musadata.compiler.lowering.splitting import FEW_RESULTS
 
 BUSY = 1 << 16  # outputs x team: with more, one thread per output fills a GPU, and teams of threads mostly wait
 FULL = 1 << 22  # outputs: with more, a team only pays where what it adds up is too long for one thread
@@ -38,7 +37,6 @@ ONLINE = 1024  # elements of a row: a shorter one is still in the cache when it 
 SHORT_SUM = 256  # with more outputs than keep a GPU busy, a team still pays if what it adds up is longer
 SERIAL_LIMIT = 2048  # a longer sum in one thread is slow, and less exact than PyTorch's
 MOST_HELD, MOST_OF_SEVERAL = 32, 16  # elements of a row in a thread's registers
-FEW_PARTS = 16  # that a thread joins alone
 TWO_BLOCKS = 264  # two blocks for each multiprocessor of a large GPU
 
 
@@ -348,21 +346,7 @@ def _threads(inner: int, blocks: int) -> int:
     return 1024 if blocks < 528 and inner >= 8192 else pointwise.threads_for(inner)
 
 
-def _joins_parts(kernel: Kernel) -> bool:
-    return all(tuple(axis.name for axis in stage.axes) == PARTS_AXIS for stage in kernel.reductions)
-
-
 _REDUCTIONS = (
-    Row(
-        "parts of attention are few, and neighbouring threads have neighbours of each",
-        lambda case: (
-            len(case.like.reductions) > 1
-            and case.total > FEW_RESULTS
-            and case.inner <= FEW_PARTS
-            and _joins_parts(case.like)
-        ),
-        lambda case: _by_threads(case.total),
-    ),
     Row(
         "a short row comes from memory once, and neighbouring lanes read neighbours",
         lambda case: bool(case.held) and case.long and case.alone and case.inner <= ONLINE,

@@ -1,7 +1,9 @@
 """Optimisation: a slow right program with its measured time, and a faster one. Only where both were measured."""
 
 import json
+import math
 from collections.abc import Sequence
+from typing import Any
 
 from musadata.corpus.views.answers import list_conversations
 from musadata.corpus.views.changes import list_changes
@@ -12,6 +14,8 @@ from musadata.rows import plain
 from musadata.teacher.prompts import render_optimisation
 from musadata.training_rows import SftRow
 
+Costs = list[dict[str, Any]]  # of kernels: `Candidate.costs`
+
 FAMILY = "optimisation"
 LEAST_GAIN = 1.1  # the paper calls a kernel faster from here on
 
@@ -19,7 +23,8 @@ LEAST_GAIN = 1.1  # the paper calls a kernel faster from here on
 def optimisation_rows(
     task: Task, annotation: Annotation, candidates: Sequence[Candidate], trajectories: Sequence[Trajectory]
 ) -> list[SftRow]:
-    """The slowest and the fastest accepted answer of a task, if they differ beyond the noise and by `LEAST_GAIN`.
+    """The fastest accepted answer of a task and the nearest slower one, if they differ beyond the noise and by
+    `LEAST_GAIN`.
 
     A task without measured times has no row.
     """
@@ -30,9 +35,14 @@ def optimisation_rows(
     ]
     if len(timed) < 2:
         return []
-    (quick, fast), (long, slow) = (pick(timed, key=lambda pair: pair[0]) for pick in (min, max))
-    if long < LEAST_GAIN * quick or not is_faster(fast.candidate, slow.candidate) or not fast.is_target:
+    quick, fast = min(timed, key=lambda pair: pair[0])
+    slower = [
+        (long, slow) for long, slow in timed if long >= LEAST_GAIN * quick and is_faster(fast.candidate, slow.candidate)
+    ]
+    if not slower or not fast.is_target:
         return []
+    # Few edits, so that what was measured is their effect; of as few those that gained most.
+    long, slow = min(slower, key=lambda pair: (len(_edits(pair[1].candidate, fast.candidate)) or math.inf, -pair[0]))
     measured = describe_times(slow.candidate)
     question = render_optimisation(task, annotation.told, slow.candidate.source, measured)
     evidence = {
@@ -42,4 +52,37 @@ def optimisation_rows(
         "slow": plain(slow.candidate.timings),
         "fast": plain(fast.candidate.timings),
     }
-    return [make_sft(task, FAMILY, question, fast.text, fast.candidate.teacher, fast.candidate, json.dumps(evidence))]
+    answer = _explained(slow.candidate, fast.candidate, long, quick) or fast.text
+    return [make_sft(task, FAMILY, question, answer, fast.candidate.teacher, fast.candidate, json.dumps(evidence))]
+
+
+def _edits(slow: Candidate, fast: Candidate) -> list[tuple[Costs, Costs]]:
+    """What is counted of the kernels that differ in that, before and after, by their names; other names together."""
+    before, after = (json.loads(one.costs or "[]") for one in (slow, fast))
+    olds, news = [one for one in before if one not in after], [one for one in after if one not in before]
+    shared = {one["kernel"] for one in olds} & {one["kernel"] for one in news}
+    found: dict[str, tuple[Costs, Costs]] = {}
+    for place, one in [*((0, old) for old in olds), *((1, new) for new in news)]:
+        found.setdefault(one["kernel"] if one["kernel"] in shared else "", ([], []))[place].append(one)
+    return list(found.values())
+
+
+def _explained(slow: Candidate, fast: Candidate, long: float, quick: float) -> str:
+    """For each edit what limited the kernels and what limits them now; what was measured; and the program. Empty where
+    nothing is counted."""
+    if not (edits := _edits(slow, fast)):
+        return ""
+    lines = [f"- Before: {_told(olds)}. Now: {_told(news)}." for olds, news in edits]
+    counted = "What changes, with counts at the declared size:"
+    measured = f"Measured: {long:.4g} ms before, {quick:.4g} ms now, {long / quick:.3g} times as fast."
+    return "\n".join([counted, "", *lines, "", measured, "", f"```python\n{fast.source}```\n"])
+
+
+def _told(kernels: Costs) -> str:
+    """Kernels with their schedules and what is counted of them."""
+    texts = []
+    for one in kernels:
+        counts = [f"{what} {value}" for what, value in one.items() if what not in ("kernel", "schedule", "limit")]
+        limit = [f"limited by {one['limit']}"] if "limit" in one else []
+        texts.append(f"`{one['kernel']}`, {one['schedule']} ({', '.join([*limit, *counts])})")
+    return "; ".join(texts) or "no kernel of its own"

@@ -38,6 +38,15 @@ def bound_seconds(candidate: Candidate, trace: Trace, sizes: Mapping[str, int], 
     return max(min(moved, trace.bytes) / device.bytes_per_second, trace.flops / device.rate(unit_of(trace.tensors)))
 
 
+def describe_cost(emitted: EmittedKernel, sizes: Mapping[str, int]) -> dict[str, object]:
+    """What is counted of a kernel, by the words for it."""
+    told: dict[str, object] = {"kernel": emitted.kernel.name, "schedule": name_of(emitted)}
+    if cost := cost_of(emitted, sizes, H100):
+        told |= {"limit": cost.bound, "blocks": cost.blocks, "threads of a block": cost.threads}
+        told |= {"memory": bytes_text(cost.moved), "L2": bytes_text(cost.fetched), "loads in turn": cost.rounds}
+    return told
+
+
 def write_choice(analysis: TaskAnalysis, *, defended: bool = False) -> str:
     """The table about the kernel that is expected to take longest; empty where its schedules do not differ, and if it
     is to be `defended` where none is expected to be slower, or another one is expected to be faster.
