@@ -39,7 +39,6 @@ def test_kernels_are_published_with_their_tasks(corpus):
     rows = dict(ask(corpus, "SELECT wrapper, task_id <> '' FROM {kernels} WHERE binding <> 'swish_backward'"))
     assert rows == {
         "cube": True,
-        "cubed_gap": True,
         "scale_shift": True,
         "FusedScaledSwish": True,
         "SwishFunction": False,
@@ -61,7 +60,6 @@ def test_human_candidates_are_judged_like_all_others(corpus):
     assert rows == [
         ("FusedScaledSwish", True, None),
         ("cube", True, None),
-        ("cubed_gap", True, None),
         ("fast_square", False, "correctness"),
         ("halve", True, None),
         ("scale_shift", True, None),

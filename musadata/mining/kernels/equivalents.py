@@ -34,8 +34,7 @@ class Equivalent:
     """A wrapper and a function or module that computes the same without native code.
 
     `shared`: arguments of both, by their names in the wrapper; `plain_names`: their names in the plain version, if
-    these are others; `inputs`: their values in the test that compares both, if one does. `plain_text`, `wrapper_text`:
-    the function's text, where it has to be added to its file first.
+    these are others; `plain_text`: the plain version's text, where it has to be added to its file first.
     """
 
     wrapper: Definition
@@ -45,9 +44,7 @@ class Equivalent:
     shared: tuple[str, ...]
     evidence: str
     plain_text: str = ""
-    wrapper_text: str = ""
     plain_names: tuple[str, ...] = ()
-    inputs: tuple[str, ...] = ()
 
     @property
     def is_module(self) -> bool:

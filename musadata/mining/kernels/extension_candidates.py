@@ -87,11 +87,8 @@ def _root(equivalent: Equivalent, *, plain: bool) -> tuple[str, str]:
 
 def _additions(equivalent: Equivalent, *, plain: bool) -> dict[str, str]:
     """Text to append to the file of a function, so that it holds a module that calls the function."""
-    node, path, text, names = (
-        (equivalent.plain, equivalent.plain_path, equivalent.plain_text, equivalent.plain_names)
-        if plain
-        else (equivalent.wrapper, equivalent.wrapper_path, equivalent.wrapper_text, ())
-    )
+    node, path = (equivalent.plain, equivalent.plain_path) if plain else (equivalent.wrapper, equivalent.wrapper_path)
+    text, names = (equivalent.plain_text, equivalent.plain_names) if plain else ("", ())
     if equivalent.is_module:
         return {path: text} if text else {}
     return {path: text + write_module(PAIR, node, names or equivalent.shared, node.name)}

@@ -7,7 +7,6 @@ from functools import cached_property, partial
 from typing import Any
 
 from musadata.errors import Rejection
-from musadata.mining.kernels.comparisons import find_compared
 from musadata.mining.kernels.equivalents import Equivalent, find_equivalents
 from musadata.mining.kernels.extension_candidates import (
     PAIR,
@@ -55,14 +54,8 @@ class KernelMiner:
         """Equivalents by the wrapper's file, the best of each wrapper first; none in a tree without native code."""
         if not self._repository.bindings:
             return {}
-        named = find_equivalents(self._repository)
-        uses = [link.use for path in self._repository.python_paths for link in self._linker.links(path)]
-        wrappers = {
-            use.wrapper.name: (use.wrapper, use.path) for use in uses if not use.wrapper.name.startswith("test")
-        }
-        known = frozenset(item.wrapper.name for item in named)
         found: dict[str, list[Equivalent]] = {}
-        for item in [*named, *find_compared(self._repository, wrappers, known)]:
+        for item in find_equivalents(self._repository):
             found.setdefault(item.wrapper_path, []).append(item)
         return found
 
@@ -112,7 +105,7 @@ class KernelMiner:
             found = list(contained(partial(self._paired, equivalent, sandbox), STEP, where))
             if any(isinstance(item, KernelDraft) and item.draft is not None for item in found):
                 return found
-            if not found and not equivalent.wrapper_text:
+            if not found:
                 break  # the wrapper calls no kernel
             first = first or found
         return first
@@ -176,8 +169,6 @@ class KernelMiner:
             found = find_arguments(sandbox, search, definitions, called, examples, salt)
         except Rejection as error:
             return _reject("tasks", error.reason, error.detail, where)
-        if equivalent.wrapper_text and equivalent.inputs and found["evidence"] != "test":
-            return _reject("tasks", "example_fails", equivalent.evidence, where)  # guesses do not fit a bare kernel
         return definitions, found
 
     def _row(

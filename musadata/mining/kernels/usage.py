@@ -3,8 +3,7 @@
 import ast
 import copy
 import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeGuard
+from collections.abc import Iterable, Iterator
 
 from musadata.mining.kernels.equivalents import Equivalent, arguments_of
 from musadata.mining.kernels.helper_inlining import write_out_helpers
@@ -21,7 +20,7 @@ PLACES = frozenset({"device", "requires_grad", "generator", "pin_memory"})
 def find_examples(repository: Repository, equivalent: Equivalent) -> list[Example]:
     """Calls of a wrapper, or of its plain version, in tests and benchmarks; those nearest to the wrapper first."""
     names = frozenset({equivalent.wrapper.name, equivalent.plain.name})
-    found = [Example(inputs=equivalent.inputs, evidence="test")] if equivalent.inputs else []
+    found: list[Example] = []
     for path in _test_files(repository, equivalent.wrapper_path, names):
         for _, statements in straight_lines(repository.module(path)):
             if equivalent.is_module:
@@ -39,24 +38,15 @@ def _test_files(repository: Repository, near: str, names: frozenset[str]) -> lis
     return sorted(using, key=lambda path: (folder_distance(near, path), path))[:MAX_FILES]
 
 
-def straight_lines(
-    module: ast.Module | None, is_read: Callable[[ast.AST], bool] = lambda node: True
-) -> Iterator[tuple[ast.FunctionDef, list[ast.stmt]]]:
-    """The top level and every function with the file's assignments and its body, in which parameters are set to
-    defaults, first `parametrize` values, or what the fixture of their name returns.
-
-    `is_read`: whether a function, or the file, is worth reading.
-    """
+def straight_lines(module: ast.Module | None) -> Iterator[tuple[ast.FunctionDef, list[ast.stmt]]]:
+    """Every function with the file's assignments and its body, in which parameters are set to defaults, first
+    `parametrize` values, or what the fixture of their name returns."""
     functions = {node.name: node for node in (module.body if module else ()) if isinstance(node, ast.FunctionDef)}
 
     def read(statements: Iterable[ast.stmt]) -> list[ast.stmt]:
         written = write_out_helpers(map(copy.deepcopy, statements), functions)
         return [ast.fix_missing_locations(_OnHost().visit(statement)) for statement in written]
 
-    if module and is_read(module):
-        top = [item for node in module.body for item in (node.body if _is_main(node) else [node])]
-        top = [node for node in top if isinstance(node, (ast.Assign, ast.Expr, ast.With, ast.For, ast.Assert))]
-        yield _main(module), read(top)
     owners = (
         {id(item): node for node in ast.walk(module) if isinstance(node, ast.ClassDef) for item in node.body}
         if module
@@ -64,21 +54,9 @@ def straight_lines(
     )
     stated = [node for node in (module.body if module else ()) if isinstance(node, ast.Assign)]
     for node in ast.walk(module) if module else ():
-        if isinstance(node, ast.FunctionDef) and is_read(node):
+        if isinstance(node, ast.FunctionDef):
             given = _given(node, module, owners.get(id(node)), MAX_FIXTURES)
             yield node, read([*stated, *given, *node.body])
-
-
-def _is_main(node: ast.stmt) -> TypeGuard[ast.If]:
-    return isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
-
-
-def _main(module: ast.Module) -> ast.FunctionDef:
-    """The top level of a file as a function."""
-    function = ast.parse("def main():\n    pass").body[0]
-    assert isinstance(function, ast.FunctionDef)
-    function.body = [*module.body] or function.body
-    return function
 
 
 def _given(

@@ -88,38 +88,22 @@ def _calls(statements: Iterable[ast.stmt], scene: _Scene) -> Iterator[ast.Call]:
             _assign(statement, scene)
 
 
-def flat_statements(statements: Iterable[ast.stmt]) -> Iterator[tuple[ast.stmt, ast.expr | None]]:
-    """The statements that run, loops for one iteration; with each assignment its value, known variables inlined."""
-    scene = _Scene("")
-    for statement in _unrolled(statements, scene, binding=True):
-        value = _inline(statement.value, scene) if isinstance(statement, ast.Assign) else None
-        yield statement, value
-        if isinstance(statement, ast.Assign):
-            _assign(statement, scene)
-
-
-def _unrolled(statements: Iterable[ast.stmt], scene: _Scene, *, binding: bool = False) -> Iterator[ast.stmt]:
-    """The statements, with each loop replaced by its first iteration, and each condition by the branch it takes.
-
-    `binding`: assign a loop's variables in a statement of their own.
-    """
+def _unrolled(statements: Iterable[ast.stmt], scene: _Scene) -> Iterator[ast.stmt]:
+    """The statements, with each loop replaced by its first iteration, and each condition by the branch it takes."""
     for statement in statements:
         if isinstance(statement, ast.For):
-            first = first_item(_inline(statement.iter, scene))
-            _bind(statement.target, first, scene)
-            if binding:
-                yield ast.copy_location(ast.Assign([statement.target], first), statement)
-            yield from _unrolled(statement.body, scene, binding=binding)
+            _bind(statement.target, _first_item(_inline(statement.iter, scene)), scene)
+            yield from _unrolled(statement.body, scene)
         elif isinstance(statement, ast.If):
             taken = _is_true(_inline(statement.test, scene))
-            yield from _unrolled(statement.body if taken else statement.orelse, scene, binding=binding)
+            yield from _unrolled(statement.body if taken else statement.orelse, scene)
         elif isinstance(statement, ast.With):
-            yield from _unrolled(statement.body, scene, binding=binding)
+            yield from _unrolled(statement.body, scene)
         else:
             yield statement
 
 
-def first_item(values: ast.expr) -> ast.expr:
+def _first_item(values: ast.expr) -> ast.expr:
     """The first of the values that a loop runs over: of a list, `range`, `enumerate`, `zip`, `product`; else item 0."""
     if isinstance(values, (ast.List, ast.Tuple)) and values.elts:
         return values.elts[0]
@@ -130,9 +114,9 @@ def first_item(values: ast.expr) -> ast.expr:
     )
     given += [inner for item in spread if isinstance(item, (ast.List, ast.Tuple)) for inner in item.elts]
     if name in ("zip", "product") and given:
-        return ast.Tuple([first_item(item) for item in given], ast.Load())
+        return ast.Tuple([_first_item(item) for item in given], ast.Load())
     if name == "enumerate" and given:
-        return ast.Tuple([ast.Constant(0), first_item(given[0])], ast.Load())
+        return ast.Tuple([ast.Constant(0), _first_item(given[0])], ast.Load())
     if name == "range":
         return given[0] if len(given) > 1 else ast.Constant(0)
     return ast.Subscript(values, ast.Constant(0), ast.Load())

@@ -33,7 +33,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     m.def("swish", &swish_cuda);
     m.def("swish_backward", &swish_backward_cuda);
     m.def("square", &square_cuda);
-    m.def("cubed_gap", &cubed_gap_cuda);
     m.def("never_called", &never_called);
 }
 """
@@ -44,7 +43,6 @@ torch::Tensor scale_shift_cuda(torch::Tensor x, torch::Tensor scale, torch::Tens
 torch::Tensor swish_cuda(torch::Tensor x);
 torch::Tensor swish_backward_cuda(torch::Tensor grad, torch::Tensor x);
 torch::Tensor square_cuda(torch::Tensor x);
-torch::Tensor cubed_gap_cuda(torch::Tensor x, torch::Tensor y);
 """
 ROWS = """#include "rows.h"
 #include <cuda_runtime.h>
@@ -78,22 +76,6 @@ __global__ void swish_backward_kernel(const float* grad, const float* x, float* 
 __global__ void square_kernel(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) y[i] = x[i] * x[i] - 0.5f * x[i] + (i == n - 1 ? 1.0f : 0.0f);
-}
-
-__global__ void cubed_gap_kernel(const float* x, const float* y, float* out, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) {
-        float gap = x[i] - y[i];
-        out[i] = gap * gap * gap;
-    }
-}
-
-torch::Tensor cubed_gap_cuda(torch::Tensor x, torch::Tensor y) {
-    auto out = torch::empty_like(x);
-    int n = x.numel();
-    cubed_gap_kernel<<<(n + kThreads - 1) / kThreads, kThreads>>>(
-        x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), n);
-    return out;
 }
 
 torch::Tensor scale_shift_cuda(torch::Tensor x, torch::Tensor scale, torch::Tensor shift) {
@@ -198,11 +180,6 @@ def fast_square(x):
 
 def halve(x):
     return torch.ops.rowops.halve(x)
-
-
-def cubed_gap(x, y):
-    """No plain version stands beside it."""
-    return _C.cubed_gap(x, y)
 '''
 PLAIN = """import torch
 from torch import nn
@@ -265,9 +242,7 @@ def cube_reference(x):
 TESTS = """import pytest
 import torch
 
-from rowops.ops import cubed_gap, scale_shift
-
-POWER = 3
+from rowops.ops import scale_shift
 
 
 @pytest.mark.parametrize("rows", [12, 100])
@@ -276,14 +251,6 @@ def test_rows_are_scaled_and_shifted(rows, columns, dtype):
     x = torch.randn(rows, columns, device="cuda", dtype=dtype)
     scale, shift = torch.rand(columns).cuda(), torch.randn(columns, device="cuda")
     torch.testing.assert_close(scale_shift(x, scale, shift=shift), x * scale + shift)
-
-
-def test_gaps_are_cubed():
-    left, right = torch.randn(8, 50).cuda(), torch.randn(8, 50).cuda()
-    gap = left - right
-    expected = torch.pow(gap, POWER)
-    result = cubed_gap(left, right)
-    assert torch.allclose(result, expected, atol=1e-5)
 """
 
 FILES = {
