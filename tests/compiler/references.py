@@ -524,6 +524,9 @@ FIXTURES = {
         "return (x @ y).square().sum(1, keepdim=True).sqrt()",
         tuple((tensor(r, d), tensor(d, c, name="y")) for r, d, c in ((3, 7, 5), (133, 20, 300), (17, 32, 128))),
     ),
+    "attention of small heads": Fixture(
+        "return F.scaled_dot_product_attention(q, k, v)", heads((2, 3, 33, 70, 6), (1, 2, 65, 20, 6))
+    ),
     "attention": Fixture("return F.scaled_dot_product_attention(q, k, v)", ATTENTION),
     "causal attention": Fixture("return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.3)", ATTENTION),
     "attention of half type": Fixture(

@@ -51,6 +51,7 @@ QUICK = {
     "causal attention": 1,
     "attention of half type": 0,
     "attention of doubles": 3,
+    "attention of small heads": 3,
     "grouped heads": 0,
     "attention with rows that see nothing": 0,
     "attention spelled out": 1,

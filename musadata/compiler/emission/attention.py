@@ -72,6 +72,12 @@ def is_causal(kernel: Kernel) -> bool:
     return False
 
 
+def slice_of(kernel: Kernel) -> int:
+    """How many elements of queries and keys are multiplied at a time: no more than small heads have."""
+    depth = kernel.reductions[0].axes[1].extent.constant
+    return SIDE // 2 if depth is not None and depth <= SIDE // 2 else SIDE
+
+
 def tile_for(batch: int, rows: int, keys: int, cols: int, dtype: str) -> AttentionTile:
     """The tile for these sizes: as large as they are, but small enough that there are blocks for a large GPU."""
     choices = [size for size in (64, 32, SIDE) if size < 2 * rows or size == SIDE]
@@ -145,7 +151,7 @@ class Attention:
         own_rows, own_keys, own_cols = (size // SIDE for size in (tile.rows, tile.keys, tile.cols))
         sizes = {"rows": tile.rows, "keys": tile.keys, "cols": tile.cols, "query_width": tile.rows + PADDING}
         sizes |= {"key_width": tile.keys + PADDING, "value_width": tile.cols + PADDING}
-        sizes |= {"own_rows": own_rows, "own_keys": own_keys, "own_cols": own_cols}
+        sizes |= {"slice": slice_of(self.kernel), "own_rows": own_rows, "own_keys": own_keys, "own_cols": own_cols}
         return {
             **self.names(),
             **sizes,

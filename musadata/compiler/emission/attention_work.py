@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from musadata.compiler.emission.attention import PADDING, SIDE, AttentionTile, is_causal
+from musadata.compiler.emission.attention import PADDING, SIDE, AttentionTile, is_causal, slice_of
 from musadata.compiler.emission.tiled import parts_of
 from musadata.compiler.ir.scalar import Attended, Scalar
 from musadata.compiler.ir.schedule import Schedule, TensorCore
@@ -87,18 +87,22 @@ class AttentionWork:
         return self.others * sum(self.turns) * self.tile.rows * self.tile.keys
 
     @property
+    def slice(self) -> int:
+        """Elements of a query or key that are multiplied at a time."""
+        return SIDE if self.on_cores else slice_of(self.kernel)
+
+    @property
     def slices(self) -> int:
-        """Slices of a query or key that are multiplied at a time."""
-        return math.ceil(self.counts[-1] / SIDE)
+        return math.ceil(self.counts[-1] / self.slice)
 
     @property
     def flops(self) -> int:
-        return 2 * self.scores * (self.slices * SIDE + self.tile.cols)
+        return 2 * self.scores * (self.slices * self.slice + self.tile.cols)
 
     @property
     def instructions(self) -> int:
         """Those beside the products."""
-        tiles, depth = self.others * sum(self.turns), self.slices * SIDE
+        tiles, depth = self.others * sum(self.turns), self.slices * self.slice
         pairs = tiles * self.tile.keys * (depth + self.tile.cols)
         own = _OF_FOUR if self.in_vectors else _OF_ELEMENT
         staged = pairs * _OF_COPY if self.on_cores else (pairs + tiles * self.tile.rows * depth) * own
