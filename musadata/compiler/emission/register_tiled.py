@@ -38,7 +38,7 @@ from musadata.compiler.emission.tiled import (
     write_results,
 )
 from musadata.compiler.ir.code import THREAD_X, Binary, Braces, Comment, Expression, Name, Unary, apply, code, every
-from musadata.compiler.ir.index_formulas import Variable, as_index, divide, of
+from musadata.compiler.ir.index_formulas import Variable, as_index, divide, of, product
 from musadata.compiler.ir.schedule import Schedule, Stage, Step, Tile, Unroll
 from musadata.compiler.lowering.fusion import Kernel
 from musadata.tracing.roofline import H100
@@ -117,9 +117,11 @@ _FEW_BLOCKS = 264  # two for each multiprocessor of a large GPU: with fewer, blo
 
 def fitted(tile: RegisterTile, kernel: Kernel, blocks: int) -> RegisterTile:
     """The tile as a kernel can have it, where so many blocks cover its result: less of it where some operand is moved
-    element by element, which takes more registers."""
+    element by element, which takes more registers; slices of half the depth where the last would be half empty."""
     if all(operand.group > 1 for operand in _operands(Block(()), kernel)):
-        return tile
+        depth, half = product(axis.extent for axis in kernel.reductions[0].axes).constant, tile.depth // 2
+        is_whole = all(side * half % (4 * tile.threads) == 0 for side in (tile.rows, tile.cols))
+        return replace(tile, depth=half) if depth and is_whole and 0 < depth % tile.depth <= half else tile
     is_few = tile == MEDIUM and blocks < _FEW_BLOCKS
     tile = replace(MEDIUM, thread_rows=4) if is_few else _ELEMENTWISE.get(tile, tile)
     channel, *taps = kernel.reductions[0].axes
