@@ -155,9 +155,9 @@ def _harvested(subject: _Subject) -> Iterator[_Attempt]:
 
 
 def _lists(subject: _Subject) -> Iterator[_Attempt]:
-    """Subclasses that take the items of a list, where the class says that it takes one."""
+    """A subclass that takes the items of a list, where the class says that it takes one."""
     if takes_list(subject.slicer.index, subject.definition):
-        yield from (_Attempt(made, subject.constructions.plain) for made in unpack_inputs(*subject.place))
+        yield from _unpacked(subject)
 
 
 def _fixed(subject: _Subject) -> Iterator[_Attempt]:
@@ -169,9 +169,10 @@ def _itself(subject: _Subject) -> Iterator[_Attempt]:
 
 
 def _unpacked(subject: _Subject) -> Iterator[_Attempt]:
-    """Subclasses that take by itself what the class takes packed."""
-    made = unpack_inputs(*subject.place, subject.known.detail)
-    yield from (_Attempt(variant, subject.constructions.plain) for variant in made)
+    """A subclass that takes by itself what the class takes packed."""
+    made = unpack_inputs(*subject.place)
+    if made is not None:
+        yield _Attempt(made, subject.constructions.plain)
 
 
 def _called(subject: _Subject) -> Iterator[_Attempt]:

@@ -1,11 +1,9 @@
-"""Modules whose `forward` takes tensors in a tuple, list, dictionary or object: a subclass takes each by itself."""
+"""Modules whose `forward` takes tensors in a tuple, list or object: a subclass takes each by itself."""
 
 import ast
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from musadata.mining.reading.messages import Said
 from musadata.mining.reading.parsing import Definition, ParsedModule, parse_beside
 from musadata.mining.slicing.constructors import find_method
 from musadata.mining.slicing.definition_index import PackageIndex
@@ -13,7 +11,6 @@ from musadata.mining.slicing.definition_index import PackageIndex
 SUFFIX = "__unpacked"  # of the module that holds the subclass
 MAX_ITEMS = 6
 ITEMS = 3  # of a list of any length
-OTHER_ITEMS = (2, 4)
 ITERATING = frozenset({"zip", "enumerate", "reversed", "cat", "stack", "concat", "sum", "list", "tuple"})
 # What tensors have as well; an object that has something else is none.
 OF_TENSORS = frozenset({"shape", "device", "dtype", "data", "T", "mT", "H", "ndim", "is_cuda", "requires_grad", "grad"})
@@ -27,49 +24,49 @@ UNTYPED = frozenset({"len", "isinstance", "type", "print"})  # what may be calle
 class _Uses:
     """How a method uses one of its parameters.
 
-    `names`: of the items, where it unpacks them. `handed_on`: to a module of its own, which may do so. `places`: whose
-    items it reads by number. `attributes`: those of an object that it reads. `is_star`: all inputs by position.
-    `is_open`: it reads how many items there are.
+    `names`: of the items, where it unpacks them. `count`: how many items it needs. `by_number`: it reads some of them
+    by number. `attributes`: those of an object that it reads.
     """
 
     names: tuple[str, ...] = ()
     count: int = 0
-    handed_on: bool = False
-    places: set[int] = field(default_factory=set)
-    keys: dict[str, None] = field(default_factory=dict)
+    by_number: bool = False
     attributes: dict[str, None] = field(default_factory=dict)
-    is_star: bool = False
-    is_open: bool = False
     is_other: bool = False
 
+    @property
+    def is_packed(self) -> bool:
+        return not self.is_other and bool(self.names or self.count or self.attributes)
 
-def unpack_inputs(
-    index: PackageIndex, module: ParsedModule, definition: Definition, error: str = ""
-) -> Iterator[Definition]:
-    """Subclasses whose `forward` takes what the class takes packed, item by item; none if it takes nothing packed.
 
-    `error`: of a call with a tensor; where a part of the module unpacks what it is handed, it says how many items.
-    """
-    uses = _packed_uses(index, definition, error)
-    is_open = any(item.is_open and item.count == ITEMS and not (item.names or item.keys) for item in uses.values())
-    for count in (ITEMS, *OTHER_ITEMS) if is_open else (0,) if uses else ():
-        for item in uses.values():
-            item.count = count if item.is_open and item.count else item.count
-        yield _subclass(index, module, definition, uses, count)
+def unpack_inputs(index: PackageIndex, module: ParsedModule, definition: Definition) -> Definition | None:
+    """A subclass whose `forward` takes what the class takes packed, item by item; None if it takes nothing packed."""
+    uses = {item.arg: found for item, found in _required(index, definition)}
+    if not any(item.is_packed for item in uses.values()):
+        return None
+    taken: list[str] = []
+    given: list[str] = []
+    for name, item in uses.items():
+        names = [_unique(one, taken) for one in (_item_names(name, item) if item.is_packed else [name])]
+        taken += names
+        given.append(_packed(item, names) if item.is_packed else names[0])
+    own = definition.names[0]
+    text = (
+        f"from types import SimpleNamespace\n\n\nclass {own}{SUFFIX}({own}):\n"
+        f"    def forward(self, {', '.join(taken)}):\n"
+        f"        return super().forward({', '.join(given)})\n"
+    )
+    made = parse_beside(module, f"{SUFFIX}_{own}", text, [own])
+    index.add(made)
+    return made.classes()[0]
 
 
 def takes_list(index: PackageIndex, definition: Definition) -> bool:
     """Whether `forward` takes a list by its name or annotation, or reads it by number alone: the rows of a tensor
     would do as well, and are not what is meant."""
-    forward = find_method(index, definition, "forward")
-    if forward is None:
-        return False
-    required = forward.args.args[1 : len(forward.args.args) - len(forward.args.defaults)]
-    uses = [(item, _uses(forward, item.arg)) for item in required]
     return any(
-        found.places or LIST_NAMES.search(item.arg) or LISTS.match(_annotated(item))
-        for item, found in uses
-        if _is_packed(found)
+        found.is_packed and (found.by_number or LIST_NAMES.search(item.arg) or LISTS.match(_annotated(item)))
+        for item, found in _required(index, definition)
     )
 
 
@@ -77,54 +74,13 @@ def _annotated(parameter: ast.arg) -> str:
     return ast.unparse(parameter.annotation).strip("'\"") if parameter.annotation else ""
 
 
-def _packed_uses(index: PackageIndex, definition: Definition, error: str) -> dict[str, _Uses]:
-    """How `forward` uses its inputs, if it takes one of them packed; else nothing."""
+def _required(index: PackageIndex, definition: Definition) -> list[tuple[ast.arg, _Uses]]:
+    """What `forward` must be given, and how it uses it; nothing where it takes some of it by name alone."""
     forward = find_method(index, definition, "forward")
     if forward is None or forward.args.kwonlyargs or forward.args.posonlyargs:
-        return {}
-    required = [item.arg for item in forward.args.args[1 : len(forward.args.args) - len(forward.args.defaults)]]
-    uses = {name: _uses(forward, name) for name in required}
-    if forward.args.vararg is not None and not forward.args.defaults:
-        uses[forward.args.vararg.arg] = _uses(forward, forward.args.vararg.arg)
-        uses[forward.args.vararg.arg].is_star = True
-    stated = Said.UNPACK.read(error)
-    if stated and any(len(item.names) == int(stated["want"]) for item in uses.values()):
-        stated = None  # it is this method that unpacks
-    for item in uses.values():
-        if item.handed_on and not _is_packed(item):
-            item.count = int(stated["want"]) if stated else item.count
-    return uses if any(_is_packed(item) for item in uses.values()) else {}
-
-
-def _subclass(
-    index: PackageIndex, module: ParsedModule, definition: Definition, uses: dict[str, _Uses], number: int
-) -> Definition:
-    """The subclass; `number` tells several of one class apart."""
-    taken: list[str] = []
-    given: list[str] = []
-    for name, item in uses.items():
-        if _is_packed(item):
-            names = [_unique(one, taken) for one in _item_names(name, item)]
-            given.append(_packed(item, names))
-        else:
-            names = [_unique(name, taken)]
-            given += names
-        taken += names
-    own = definition.names[0]
-    lines = [
-        "from types import SimpleNamespace",
-        "",
-        "",
-        f"class {own}{SUFFIX}({own}):",
-    ]
-    lines += [f"    def forward(self, {', '.join(taken)}):", f"        return super().forward({', '.join(given)})", ""]
-    made = parse_beside(module, f"{SUFFIX}_{own}_{number}", "\n".join(lines), [own])
-    index.add(made)
-    return made.classes()[0]
-
-
-def _is_packed(uses: _Uses) -> bool:
-    return not uses.is_other and bool(uses.names or uses.count or uses.keys or uses.attributes)
+        return []
+    required = forward.args.args[1 : len(forward.args.args) - len(forward.args.defaults)]
+    return [(item, _uses(forward, item.arg)) for item in required]
 
 
 def _uses(forward: ast.FunctionDef, name: str) -> _Uses:
@@ -134,50 +90,30 @@ def _uses(forward: ast.FunctionDef, name: str) -> _Uses:
     functions = [node.func for node in nodes if isinstance(node, ast.Call)]
     called = {item.attr for item in functions if isinstance(item, ast.Attribute) and _is_name(item.value, name)}
     for node in nodes:
-        if (
-            isinstance(node, ast.Assign)
-            and len(node.targets) == 1
-            and isinstance(node.targets[0], (ast.Tuple, ast.List))
-        ):
-            items = node.targets[0].elts
-            if _is_name(node.value, name) and not any(isinstance(item, ast.Starred) for item in items):
-                known.add(node.value)
-                found.names = found.names or tuple(
-                    getattr(item, "id", f"{name}{place}") for place, item in enumerate(items)
-                )
-        elif isinstance(node, ast.Subscript) and _is_name(node.value, name):
-            key = node.slice.value if isinstance(node.slice, ast.Constant) else None
-            if type(key) is int or isinstance(key, str):
-                known.add(node.value)
-                found.keys |= {key: None} if isinstance(key, str) else {}
-                if isinstance(key, int):
-                    found.places.add(key)
-                    found.count = max(found.count, key + 1)
-            elif isinstance(node.slice, (ast.Name, ast.BinOp, ast.UnaryOp, ast.Attribute, ast.Slice)):
-                known.add(node.value)  # as the levels of a pyramid
-                found.count = max(found.count, ITEMS)
-        elif isinstance(node, ast.Attribute) and _is_read(node.value, name) and node.attr not in OF_TENSORS | called:
-            known.add(node.value)
-            found.attributes[node.attr] = None
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-            sides = (node.left, node.right)
-            lists = any(isinstance(side, (ast.List, ast.ListComp)) for side in sides)
-            joined = [side for side in sides if lists and _is_name(side, name)]
-            known.update(joined)
-            found.count = max(found.count, ITEMS if joined else 0)
-        elif isinstance(node, (ast.For, ast.comprehension)) and _is_name(node.iter, name):
-            known.add(node.iter)
-            found.count = max(found.count, ITEMS)
-        elif isinstance(node, ast.Call):
-            function = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            held = [item for item in node.args if _is_name(item, name)]
-            if held and isinstance(node.func, ast.Attribute) and _is_name(node.func.value, "self"):
-                known.update(held)
-                found.handed_on = True
-            elif held and function in ITERATING | UNTYPED:
-                known.update(held)
-                found.count = max(found.count, ITEMS if function in ITERATING else 0)
-                found.is_open = found.is_open or function == "len"
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=items) | ast.List(elts=items)], value=ast.Name(id=held) as value):
+                if held == name and not any(isinstance(item, ast.Starred) for item in items):
+                    known.add(value)
+                    found.names = found.names or tuple(
+                        getattr(item, "id", f"{name}{place}") for place, item in enumerate(items)
+                    )
+            case ast.Subscript(value=ast.Name(id=held) as value, slice=ast.Constant(int(key))) if held == name:
+                known.add(value)
+                found.by_number = True
+                found.count = max(found.count, key + 1)
+            case ast.Attribute(value=value, attr=attribute) if _is_read(value, name):
+                if attribute not in OF_TENSORS | called:
+                    known.add(value)
+                    found.attributes[attribute] = None
+            case ast.For(iter=ast.Name(id=held) as value) | ast.comprehension(iter=ast.Name(id=held) as value):
+                if held == name:
+                    known.add(value)
+                    found.count = max(found.count, ITEMS)
+            case ast.Call(func=function, args=arguments):
+                target = getattr(function, "attr", getattr(function, "id", ""))
+                handed = [item for item in arguments if _is_name(item, name) and target in ITERATING | UNTYPED]
+                known.update(handed)
+                found.count = max(found.count, ITEMS if handed and target in ITERATING else 0)
     found.is_other = any(_is_read(node, name) and node not in known for node in nodes)
     return found
 
@@ -203,22 +139,13 @@ def _is_read(node: ast.AST, name: str) -> bool:
 
 
 def _item_names(name: str, uses: _Uses) -> list[str]:
-    if uses.keys:
-        return [
-            re.sub(r"\W", "_", key) if re.sub(r"\W", "_", key).isidentifier() else f"{name}_{key}" for key in uses.keys
-        ]
     return list(uses.names or uses.attributes) or [f"{name}{place + 1}" for place in range(min(uses.count, MAX_ITEMS))]
 
 
 def _packed(uses: _Uses, names: list[str]) -> str:
-    if uses.keys:
-        return "{" + ", ".join(f"{key!r}: {name}" for key, name in zip(uses.keys, names, strict=True)) + "}"
-    if uses.is_star:
-        return ", ".join(names)
     if uses.attributes:
-        return (
-            f"SimpleNamespace({', '.join(f'{key}={name}' for key, name in zip(uses.attributes, names, strict=True))})"
-        )
+        fields = zip(uses.attributes, names, strict=True)
+        return f"SimpleNamespace({', '.join(f'{key}={name}' for key, name in fields)})"
     return f"({', '.join(names)},)" if uses.names else f"[{', '.join(names)}]"
 
 
