@@ -3,10 +3,9 @@
 import ast
 import copy
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from musadata.mining.kernels.equivalents import Equivalent, arguments_of
-from musadata.mining.kernels.helper_inlining import write_out_helpers
 from musadata.mining.kernels.repository import Repository, folder_distance
 from musadata.mining.slicing.evidence import MAX_EXAMPLES, Example, call_examples, read_examples
 
@@ -41,12 +40,6 @@ def _test_files(repository: Repository, near: str, names: frozenset[str]) -> lis
 def straight_lines(module: ast.Module | None) -> Iterator[tuple[ast.FunctionDef, list[ast.stmt]]]:
     """Every function with the file's assignments and its body, in which parameters are set to defaults, first
     `parametrize` values, or what the fixture of their name returns."""
-    functions = {node.name: node for node in (module.body if module else ()) if isinstance(node, ast.FunctionDef)}
-
-    def read(statements: Iterable[ast.stmt]) -> list[ast.stmt]:
-        written = write_out_helpers(map(copy.deepcopy, statements), functions)
-        return [ast.fix_missing_locations(_OnHost().visit(statement)) for statement in written]
-
     owners = (
         {id(item): node for node in ast.walk(module) if isinstance(node, ast.ClassDef) for item in node.body}
         if module
@@ -56,7 +49,8 @@ def straight_lines(module: ast.Module | None) -> Iterator[tuple[ast.FunctionDef,
     for node in ast.walk(module) if module else ():
         if isinstance(node, ast.FunctionDef):
             given = _given(node, module, owners.get(id(node)), MAX_FIXTURES)
-            yield node, read([*stated, *given, *node.body])
+            statements = map(copy.deepcopy, [*stated, *given, *node.body])
+            yield node, [ast.fix_missing_locations(_OnHost().visit(statement)) for statement in statements]
 
 
 def _given(
