@@ -21,11 +21,6 @@ from musadata.mining.arguments.module_snapshots import MINED
 from musadata.mining.pruning.branches import prune
 from musadata.mining.pruning.constant_conditions import Observations
 from musadata.mining.pruning.execution_watch import Log, instrument, paths_of
-from musadata.mining.pruning.idle_classes import (
-    without_idle_classes,
-    without_idle_entries,
-    without_own_defaults,
-)
 from musadata.mining.pruning.idle_methods import watch_entries, without_idle_methods
 from musadata.mining.pruning.survey import Survey, defined_names
 from musadata.mining.pruning.unused import drop_unused
@@ -134,16 +129,9 @@ class _Reduction:
         if self._sets[0] != self._found.attempt:  # it does not run
             return self._found
         self._drop_changes()
-        edits = (
-            self._by_text(without_own_defaults),
-            self._by_text(without_idle_classes),
-            self._by_text(lambda source: without_idle_entries(source, self._entered)),
-            self._without_unexecuted,
-            self._without_idle_methods,
-        )
         for _ in range(MAX_PASSES):
             before = self._found
-            for edit in edits:
+            for edit in (self._without_unexecuted, self._without_idle_methods):
                 self._take(edit)
             if self._found == before:
                 break
@@ -185,15 +173,6 @@ class _Reduction:
                 dropped += part
             elif len(part) > 1:
                 waiting += [part[: len(part) // 2], part[len(part) // 2 :]]
-
-    @staticmethod
-    def _by_text(cut: Callable[[str], str]) -> "Edit":
-        """An edit that text alone decides on."""
-
-        def edit(found: Pruned) -> Iterator[Pruned]:
-            yield replace(found, source=cut(found.source))
-
-        return edit
 
     def _without_unexecuted(self, found: Pruned) -> Iterator[Pruned]:
         """Without code that no run executes, and without what nothing reads then."""

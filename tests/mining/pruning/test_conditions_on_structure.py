@@ -72,23 +72,6 @@ def test_what_a_pruned_function_always_returns_decides_on_its_caller():
     assert "has_kernel" not in text and "x * 2" not in text
 
 
-@pytest.mark.parametrize(("given", "is_left"), [(("nn.ReLU",), False), ((), True)])
-def test_a_default_that_the_arguments_replace_goes_with_its_class(given, is_left):
-    top = "class Own(nn.Module):\n    def forward(self, x):\n        return x * 2\n\n\n"
-    body = model("return self.layer(x)", "self.layer = layer()", signature="self, layer=Own", top=top)
-    assert ("Own" in pruned(body, *given)) is is_left
-
-
-def test_a_default_that_all_calls_replace_goes_with_its_class():
-    top = (
-        "class Own(nn.Module):\n    def forward(self, x):\n        return x * 2\n\n\n"
-        "class Block(nn.Module):\n    def __init__(self, layer=Own):\n        super().__init__()\n"
-        "        self.layer = layer()\n\n    def forward(self, x):\n        return self.layer(x)\n\n\n"
-    )
-    assert "Own" not in pruned(model("return self.block(x)", "self.block = Block(nn.ReLU)", top=top))
-    assert "x * 2" in pruned(model("return self.block(x)", "self.block = Block()", top=top))
-
-
 def test_arguments_that_the_source_makes_are_no_reason_not_to_prune():
     source = HEAD + (
         "class Scale(nn.Module):\n    def forward(self, x):\n        return x * 2\n\n\n"

@@ -10,7 +10,6 @@ from musadata.config import SourceConfig, SourceType, TasksConfig
 from musadata.mining.arguments.attempts import Attempt, Draw
 from musadata.mining.miner import Miner
 from musadata.mining.pruning.execution_watch import Log, instrument, paths_of
-from musadata.mining.pruning.idle_classes import without_idle_classes
 from musadata.mining.pruning.proving import other_shapes, prune_and_prove
 from musadata.mining.pruning.survey import Survey
 from musadata.mining.search import search_and_prune
@@ -572,53 +571,6 @@ def helper(x):
 """
 
 
-def test_classes_that_only_checks_of_types_name_lose_their_bodies():
-    left = pruned(
-        model(
-            """
-            for layer in self.layers:
-                if not isinstance(layer, (Scale, Shift)):
-                    x = layer(x)
-            return x
-            """,
-            "self.layers = nn.ModuleList([nn.Tanh(), Scale()])",
-            top=LAYERS,
-        )
-    )
-    assert "Scale" in left and "Shift" in left
-    assert "helper" not in left
-
-
-@pytest.mark.parametrize("use", ["globals()['Scale']()", "Scale()"])
-def test_a_class_that_may_be_made_elsewhere_keeps_its_body(use):
-    left = pruned(
-        model(
-            "return self.layer(x) if isinstance(self.layer, (Scale, Shift)) else x",
-            f"self.layer = {use}",
-            top=LAYERS,
-        )
-    )
-    assert "x * 2" in left
-
-
-CHECKED = "class A:\n    size = 3\n\n\ndef is_a(x):\n    return {check}\n"
-
-
-@pytest.mark.parametrize("check", ["isinstance(x, A)", "isinstance(x, (int, A))", "issubclass(type(x), A)"])
-def test_a_class_of_a_check_is_emptied(check):
-    assert without_idle_classes(CHECKED.format(check=check)).startswith("class A:\n    pass\n")
-
-
-@pytest.mark.parametrize("check", ["isinstance(x, A | int)", "isinstance((x, A))", "type(x) is A", "x == 'A'"])
-def test_a_class_that_is_named_in_another_way_stays(check):
-    assert "size = 3" in without_idle_classes(CHECKED.format(check=check))
-
-
-def test_a_class_that_a_decorator_may_keep_stays():
-    source = "@keep\n" + CHECKED.format(check="isinstance(x, A)")
-    assert without_idle_classes(source) == source
-
-
 def test_a_condition_on_what_the_model_holds_goes_with_its_branch():
     left = pruned(
         model(
@@ -639,62 +591,6 @@ def test_a_reference_of_which_most_statements_never_run_is_none(limit, is_lost):
     source = HEAD + model(f"if x.shape[-1] > {limit}:\n{rare}\nreturn F.relu(x)") + "\n"
     example = asdict(Example(inputs=("torch.randn(4, 6)",)))
     assert (search_and_prune(source, "Model", [example], "").get("reason") == "mostly_unrun") is is_lost
-
-
-TABLES = """
-    class Narrow(nn.Module):
-        def __init__(self, width):
-            super().__init__()
-            self.layer = nn.Linear(width, width)
-
-        def forward(self, x):
-            return self.layer(x)
-
-    class Wide(nn.Module):
-        def __init__(self, width):
-            super().__init__()
-            self.layer = nn.Linear(width, 4 * width)
-
-        def forward(self, x):
-            return self.layer(x)
-
-    class Kinds(dict):
-        def __getitem__(self, key):
-            return super().__getitem__(key)
-
-    {top}
-
-    class Model(nn.Module):
-        {own}
-        def __init__(self, width, kind="wide"):
-            super().__init__()
-            self.layer = self.make(kind)(width)
-
-        def make(self, kind):
-            {make}
-
-        def forward(self, x):
-            return self.layer(x)
-"""
-
-
-@pytest.mark.parametrize(
-    ("top", "own", "make"),
-    [
-        ("PLAIN = {'narrow': Narrow, 'wide': Wide}; KINDS = Kinds(PLAIN)", "pass", "return KINDS[kind]"),
-        ("", "kinds = {1: (Narrow, 3), 'wide': (Wide, 4)}", "return self.kinds[kind][0]"),
-        ("", "pass", "kinds = {'narrow': Narrow, 'wide': Wide}; assert kind in kinds.keys(); return kinds[kind]"),
-    ],
-)
-def test_a_class_of_a_table_that_is_never_made_goes_with_its_entry(top, own, make):
-    text = pruned(TABLES.format(top=top, own=own, make=make), "6", "'wide'")
-    assert "class Wide" in text and "Narrow" not in text
-
-
-def test_entries_that_code_counts_stay():
-    top = "KINDS = {'narrow': Narrow, 'wide': Wide}"
-    make = "self.count = len(KINDS); self.register_buffer('counted', torch.ones(len(KINDS))); return KINDS[kind]"
-    assert "class Narrow" in pruned(TABLES.format(top=top, own="pass", make=make), "6", "'wide'")
 
 
 @pytest.mark.parametrize(("made", "stays"), [("Criterion(kind)", False), ("settle(Criterion(kind))", True)])
