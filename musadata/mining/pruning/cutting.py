@@ -116,12 +116,6 @@ class Cutter:
         bounds = self._after(self.end_of(call.func)), (call.end_lineno or 0, (call.end_col_offset or 0) - 1)
         return [self._whole(self.span(item, item), bounds) for item in (*call.args, *call.keywords)]
 
-    def entries(self, node: ast.Dict) -> list[Span]:
-        """The spans of a dictionary's entries."""
-        bounds = self.span(node, node)
-        spans = [self.span(key or value, value) for key, value in zip(node.keys, node.values, strict=True)]
-        return [self._whole(span, bounds) for span in spans]
-
     def _whole(self, span: Span, bounds: Span) -> Span:
         start, end = self._around(span, bounds)
         while self._byte(before := self._before(start)) == b"*":

@@ -205,10 +205,10 @@ def _without_lines(source: str, spans: Sequence[tuple[int, int]]) -> str:
 def _candidates(source: str, attempt: Attempt) -> Iterator[Pruned]:
     """Candidates for the pruned text, shortest first."""
     tried = set()
-    for objects, placement in ((2, True), (1, True), (0, True), (0, False)):
+    for objects in (2, 1, 0):
         with contextlib.suppress(SyntaxError):
             count = len(attempt.draws)
-            text, init = drop_unused(source, attempt.init, count, placement=placement, objects=objects)
+            text, init = drop_unused(source, attempt.init, count, objects=objects)
             if text not in tried:
                 yield Pruned(text, replace(attempt, init=init))
             tried.add(text)

@@ -9,7 +9,6 @@ from collections.abc import Collection
 from itertools import pairwise
 
 from musadata.mining.pruning.cutting import Cutter
-from musadata.mining.pruning.handed_on_arguments import drop_handing_on
 from musadata.mining.pruning.parameters import drop_parameters, join_changed
 from musadata.mining.pruning.survey import defined_names
 from musadata.mining.pruning.uses import WORD, Scope, Uses
@@ -29,25 +28,18 @@ ROOTS = frozenset({"object", "nn.Module", "torch.nn.Module"})
 READ_BY_TORCH = frozenset({"training"})
 
 
-def drop_unused(
-    source: str, init: tuple[str, ...], inputs: int, *, placement: bool = False, objects: int = 0
-) -> tuple[str, tuple[str, ...]]:
+def drop_unused(source: str, init: tuple[str, ...], inputs: int, *, objects: int = 0) -> tuple[str, tuple[str, ...]]:
     """The definitions without unread code, and the remaining constructor arguments.
 
     Args:
         init: the constructor's arguments, as expressions.
         inputs: how many arguments `forward` is given.
-        placement: whether to remove `device` and `dtype` arguments as well.
         objects: 1 to remove attributes that nothing reads and that hold instances of the reference's classes, or
             functions that it makes; 2 for those as well that hold what a function returns, as `build_loss(loss)` does.
     """
     changed: set[str] = set()
-    for number in range(MAX_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         tree, cutter = ast.parse(source), Cutter(source, set())
-        if placement and not number:
-            changed |= drop_handing_on(tree, cutter)
-            source = cutter.text() if cutter.has_cut else source
-            continue
         uses = Uses(tree)
         init, names = drop_parameters(tree, uses, cutter, init, inputs)
         changed |= names

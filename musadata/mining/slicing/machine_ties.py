@@ -14,8 +14,8 @@ from musadata.mining.slicing.line_joining import join_call, join_signature
 from musadata.mining.slicing.renaming import dotted_name
 
 PLACED = frozenset({"device", "dtype"})
-CARRIER = "factory_kwargs"
-NAMES = (*sorted(PLACED), CARRIER)
+CARRIERS = frozenset({"factory_kwargs", "dd"})  # what dictionaries of both are called, timm's `dd` too
+NAMES = (*sorted(PLACED), "factory_kwargs")
 CUDA = re.compile(r"^['\"]cuda(:\d+)?['\"]$")
 TENSOR_TYPE = re.compile(r"^torch\.cuda\.(\w+Tensor)$")
 INDEX = ("torch.cuda.current_device",)
@@ -33,7 +33,7 @@ NO_DEVICE = cst.Name("None")  # stands for the default device, wherever PyTorch 
 
 def has_placement(text: str) -> bool:
     """Whether code has such parameters."""
-    return CARRIER in text or "device=None" in text
+    return "factory_kwargs" in text or "device=None" in text
 
 
 @lru_cache(maxsize=2048)
@@ -60,7 +60,7 @@ class _UseFinder(ast.NodeVisitor):
     found = False
 
     def visit_Name(self, node: ast.Name) -> None:
-        self.found |= node.id in NAMES
+        self.found |= node.id in PLACED | CARRIERS
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         parameters = {item.arg for item in (*node.args.args, *node.args.kwonlyargs)}
@@ -68,12 +68,12 @@ class _UseFinder(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        if not (isinstance(node.targets[0], ast.Name) and node.targets[0].id == CARRIER):
+        if not (isinstance(node.targets[0], ast.Name) and node.targets[0].id in CARRIERS):
             self.generic_visit(node)
 
     def visit_keyword(self, node: ast.keyword) -> None:
         if node.arg is None:
-            handed_on = CARRIER in ast.unparse(node.value)
+            handed_on = not CARRIERS.isdisjoint(re.findall(r"\w+", ast.unparse(node.value)))
         else:
             handed_on = node.arg in PLACED and isinstance(node.value, ast.Name) and node.value.id == node.arg
         if not handed_on:
@@ -104,7 +104,7 @@ class _PlacementDropper(cst.CSTTransformer):
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine | cst.RemovalSentinel:
         item = updated_node.body[0]
-        if isinstance(item, cst.Assign) and _named(item.targets[0].target, CARRIER):
+        if isinstance(item, cst.Assign) and dotted_name(item.targets[0].target) in CARRIERS:
             return cst.RemoveFromParent()
         return updated_node
 
@@ -129,7 +129,7 @@ def _is_placed(item: cst.Param) -> bool:
 
 def _hands_on(item: cst.Arg) -> bool:
     if item.star == "**":
-        return CARRIER in cst.Module([]).code_for_node(item.value)
+        return not CARRIERS.isdisjoint(re.findall(r"\w+", cst.Module([]).code_for_node(item.value)))
     keyword = item.keyword.value if item.keyword else ""
     return keyword in PLACED and _named(item.value, keyword)
 

@@ -235,19 +235,6 @@ def test_handlers_that_nothing_needs_go_while_building():
     assert "        self.scale = math.sqrt(width)\n" in text
 
 
-def test_device_and_dtype_that_are_only_handed_on_go():
-    text = pruned(
-        model(
-            "return self.linear(x)",
-            "dd = {'device': device, 'dtype': dtype}\nself.linear = nn.Linear(width, width, **dd)",
-            "self, width, device=None, dtype=None",
-        ),
-        "6",
-    )
-    assert "self.linear = nn.Linear(width, width)\n" in text
-    assert "device" not in text
-
-
 def test_the_device_of_an_input_stays_where_tensors_are_made_on_it():
     top = """
         def steps(count, device):
