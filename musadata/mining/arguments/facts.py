@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from musadata.mining.arguments.annotations import Kind, read_annotation
-from musadata.mining.reading.dotted_names import dotted_name
 from musadata.mining.reading.options import Values, find_options
 
 REDUCTION = re.compile(r"\b(?:\w*reduction\w*|\w*ratio|r)\s*=\s*(8|16|32)\b")
@@ -29,7 +28,6 @@ LAYERS = {
     "Embedding": "nn.Embedding(24, 24)",
     "LayerNorm": "nn.LayerNorm(24)",
 }
-SETTING = re.compile(r"init_?weight|weights?_init|^_init|reset")
 LOOKING_UP = frozenset({"get", "getattr", "hasattr"})
 
 
@@ -48,7 +46,6 @@ class Facts:
         parts: names of the parts of configurations of which something is read.
         applied: constructors' parameters that hold modules: another method calls them.
         optional: names that are compared with None.
-        layers: names -> expressions for the layers that the code asks whether they are one.
         convolves: it has more convolutions than linear layers; its normalization is one of images.
         reduction: what widths are divided by, for a bottleneck such as that of squeeze and excitation; 1 if by nothing.
     """
@@ -63,7 +60,6 @@ class Facts:
     parts: frozenset[str] = frozenset()
     applied: frozenset[str] = frozenset()
     optional: frozenset[str] = frozenset()
-    layers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     convolves: bool = False
     reduction: int = 1
 
@@ -115,7 +111,6 @@ def find_facts(source: str, hints: Mapping[str, Any], owner: str) -> Facts:
         frozenset(parts),
         applied,
         _optional(nodes),
-        _layers(nodes),
         len(re.findall(r"Conv2d\b", source)) > len(re.findall(r"Linear\b", source)),
         max((int(found) for found in REDUCTION.findall(source)), default=1),
     )
@@ -128,7 +123,6 @@ def _reads(nodes: list[ast.AST]) -> tuple[Table, Table]:
     """The attributes and the string keys that the code reads."""
     attributes: Table = {}
     keys: Table = {}
-    texts = dict(_constants(nodes))
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
@@ -136,30 +130,17 @@ def _reads(nodes: list[ast.AST]) -> tuple[Table, Table]:
             if name not in ("", "self") and id(node) not in called and not node.attr.startswith("__"):
                 attributes.setdefault(name, {})[node.attr] = None
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
-            _add_key(keys, texts, node.value, node.slice)
+            _add_key(keys, node.value, node.slice)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
-            _add_key(keys, texts, node.func.value, *node.args[:1])
+            _add_key(keys, node.func.value, *node.args[:1])
         elif isinstance(node, ast.Call) and _last(node.func) in ("getattr", "hasattr") and _key(node):
             attributes.setdefault(_last(node.args[0]), {})  # an object that may lack it
     return attributes, keys
 
 
-def _constants(nodes: list[ast.AST]) -> Iterator[tuple[str, str]]:
-    """Names of the file and of its classes that are strings: `PAD`, `Tokens.PAD`."""
-    for owner in [node for node in nodes if isinstance(node, (ast.Module, ast.ClassDef))]:
-        prefix = f"{owner.name}." if isinstance(owner, ast.ClassDef) else ""
-        for node in owner.body:
-            value = node.value if isinstance(node, ast.Assign) else None
-            if isinstance(node, ast.Assign) and isinstance(value, ast.Constant) and isinstance(value.value, str):
-                for target in node.targets:
-                    yield prefix + _last(target), value.value
-
-
-def _add_key(keys: Table, texts: Mapping[str, str], holder: ast.expr, *key: ast.expr) -> None:
-    if key:
-        text = key[0].value if isinstance(key[0], ast.Constant) else texts.get(dotted_name(key[0]))
-        if isinstance(text, str):
-            keys.setdefault(_last(holder), {})[text] = None
+def _add_key(keys: Table, holder: ast.expr, *key: ast.expr) -> None:
+    if key and isinstance(key[0], ast.Constant) and isinstance(key[0].value, str):
+        keys.setdefault(_last(holder), {})[key[0].value] = None
 
 
 def _parts_of_configurations(nodes: list[ast.AST]) -> Iterator[tuple[str, str]]:
@@ -216,19 +197,6 @@ def _uses_of_parameters(nodes: list[ast.AST]) -> tuple[dict[str, int], dict[str,
                 elif isinstance(node, ast.Call) and method is not constructor:
                     applied |= {_parameter(node.func, {}, aliases)} & names.keys()
     return lengths, called, frozenset(applied)
-
-
-def _layers(nodes: list[ast.AST]) -> dict[str, tuple[str, ...]]:
-    """Names of which `isinstance` asks for layers; functions that set weights ask it of parts."""
-    setting = [item for item in nodes if isinstance(item, ast.FunctionDef) and SETTING.search(item.name)]
-    parts = {id(node) for function in setting for node in ast.walk(function)}
-    found: dict[str, tuple[str, ...]] = {}
-    for node in nodes:
-        if isinstance(node, ast.Call) and _last(node.func) == "isinstance" and id(node) not in parts:
-            kinds = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else node.args[1:]
-            made = tuple(LAYERS[_last(kind)] for kind in kinds if _last(kind) in LAYERS)
-            found[_last(node.args[0])] = (*found.get(_last(node.args[0]), ()), *made)
-    return found
 
 
 def _optional(nodes: list[ast.AST]) -> frozenset[str]:

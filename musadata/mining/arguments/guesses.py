@@ -100,9 +100,6 @@ def _guess_value(parameter: inspect.Parameter, variant: int, facts: Facts, depth
     if options and by_name not in map(repr, options):
         ordered = sorted(options, key=lambda item: str(item).lower() == "none")
         return repr(ordered[min(variant, len(ordered) - 1)])
-    layers = facts.layers.get(name, ()) if not kind.scalars else ()
-    if layers:
-        return layers[min(variant, len(layers) - 1)]
     if not kind.scalars and not kind.length:
         config = guess_config(name, facts, depth, variant=variant)
         if config:

@@ -46,7 +46,6 @@ class Said(Enum):
     NONE = r"'NoneType'"
     REQUIRED = r"missing \d+ required positional arguments?: '.*"
     ATTRIBUTE = r"'(?P<holder>\w+)' object (?:has no attribute '(?P<name>\w+)'|to (?P<place>buffer))"
-    OPTIONS = r"(?:one of|should be|valid|Select from|must be|supported)\b(.{3,200})"
 
     # What no arguments mend.
     DEVICE = r"NVIDIA driver|process group"
@@ -62,7 +61,7 @@ class Said(Enum):
 
 @lru_cache(maxsize=4096)
 def _read(said: Said, error: str) -> re.Match[str] | None:
-    flags = re.IGNORECASE if said in (Said.INTEGERS, Said.OPTIONS) else 0
+    flags = re.IGNORECASE if said is Said.INTEGERS else 0
     return re.search(said.value, error, re.DOTALL | flags)
 
 

@@ -13,7 +13,7 @@ from musadata.mining.arguments.facts import Facts
 from musadata.mining.arguments.filling import cheap_filling
 from musadata.mining.arguments.growth import MAX_MODULES
 from musadata.mining.arguments.repairs.parameters import Parameters
-from musadata.mining.arguments.repairs.repair import _stated_options, repair
+from musadata.mining.arguments.repairs.repair import repair
 from musadata.mining.arguments.stated_sizes import resize
 from musadata.mining.arguments.task_sizes import _smaller
 from musadata.mining.search import _Repaired, search_and_prune, search_arguments, warm_up
@@ -286,12 +286,6 @@ def test_an_attempt_survives_taking_its_values_out_and_putting_them_back(shape, 
         ("self, size, step", "assert size % 7 == 0\nassert step > 5\nself.a = nn.Linear(size, step)", {}),
         ("self, cfg", "n = (cfg.depth - 2) // 6\nassert n * 6 + 2 == cfg.depth\nself.a = nn.Linear(cfg.depth, 8)", {}),
         ("self, n, mask=None", "assert mask is not None, 'mask is needed'\nself.a = nn.Linear(n, mask)", {}),
-        ("self, graph", "self.a = nn.Linear(graph.shape[0], graph.shape[1])", {}),
-        (
-            "self, kind",
-            "if kind != chr(97):\n    raise ValueError('kind must be one of: a, b')\nself.a = nn.ReLU()",
-            {},
-        ),
     ],
 )
 def test_what_the_code_says_of_a_parameter_beats_its_name(init, body, hints):
@@ -393,17 +387,6 @@ def test_halved_images_and_tokens_are_found(layers, arguments, code):
     found = search(body)
     assert "reason" not in found, found
     run(body, found)
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        "TypeError: '>' not supported between instances of 'tuple' and 'int'",
-        "TypeError: stat: path should be string, bytes, os.PathLike or integer, not tuple",
-    ],
-)
-def test_the_types_in_a_message_are_no_options(message):
-    assert not {"tuple", "int", "string", "bytes", "integer"} & set(_stated_options(message))
 
 
 def test_required_arguments_that_kwargs_hand_to_another_class_are_parameters():
@@ -513,11 +496,6 @@ GRAPH = (
     "    def forward(self, x, adj):\n        edge = adj.nonzero().t()\n        h = torch.mm(x, self.w)\n"
     "        return h[edge[0]] + h[edge[1]]\n"
 )
-BRANCH = (
-    "class Model(nn.Module):\n    def forward(self, x, t):\n"
-    "        if t == 0:\n            self.state = torch.zeros(2)\n"
-    "        return x * self.state.sum()\n"
-)
 OPTIONAL = (
     "class Model(nn.Module):\n    def __init__(self, config):\n        super().__init__()\n"
     "        if config.pretrained is not None:\n"
@@ -545,16 +523,10 @@ QUERIES = (
 )
 
 
-@pytest.mark.parametrize("body", [LOSS, QUERIES, STATISTICS, GRAPH, BRANCH, OPTIONAL, NESTED, APPLIED])
+@pytest.mark.parametrize("body", [LOSS, QUERIES, STATISTICS, GRAPH, OPTIONAL, NESTED, APPLIED])
 def test_values_of_the_wrong_kind_or_rank_are_replaced_by_what_the_code_does_with_them(body):
     found = search_and_prune(HEAD + body, "Net", [], "salt")
     assert "reason" not in found, found
-
-
-def test_inputs_that_are_too_large_are_made_smaller():
-    large = Attempt((), (Draw("randn", (4, 300, 32, 40)), Draw("randn", (4, 7))))
-    first = next(repair(large, "TooLarge: input", "", Parameters([], [], Facts(), "")))
-    assert [draw.shape for draw in first.draws] == [(1, 300, 32, 40), (1, 7)]
 
 
 @pytest.mark.parametrize(
@@ -612,11 +584,6 @@ def test_corrections_of_inputs_that_a_failing_line_does_not_read_come_last():
 @pytest.mark.parametrize(
     "constructor, call",
     [
-        ("mask):\n        super().__init__()\n        self.register_buffer('mask', mask)", "x): return x * self.mask"),
-        (
-            "bias):\n        super().__init__()\n        self.bias = nn.Parameter(bias.unsqueeze(1))",
-            "x): return x + self.bias.t()",
-        ),
         (
             "opt):\n        super().__init__()\n        self.e = nn.Embedding(50, 24)\n"
             "        if opt.get('table', None) is not None: self.e.weight = nn.Parameter(opt['table'])",
@@ -693,7 +660,6 @@ def test_corrections_of_inputs_that_a_failing_line_does_not_read_come_last():
             "        self.l = nn.Linear(width, width); self.act = act(); self.kind = kind",
             "x):\n        if self.kind == 'add': return self.act(self.l(x)) + x\n        raise NotImplementedError",
         ),
-        ("n):\n        super().__init__()", "x, s):\n        left, right = s\n        return x[..., left:-right]"),
         (
             "n):\n        super().__init__()",
             "x, kind):\n        if kind == 'up': return x * 2\n        raise ValueError(kind)",

@@ -48,14 +48,6 @@ def test_what_is_made_of_tokens_is_no_token(name, whole):
     assert (draw_input(name, (2, 3, 8), "").kind == "randint") is whole
 
 
-def test_a_flag_is_one_and_a_count_of_bits_is_small():
-    forward = "        target = torch.ones(()) if target_is_real else torch.zeros(())\n        return (x - target) ** 2"
-    found = search(module("        self.a = 1", forward, inputs="x, target_is_real"))
-    assert found.get("inputs", ["", ""])[1] == "True", found
-    steps = "        return torch.round(torch.sigmoid(x) * (2**self.n - 1)) / (2**self.n - 1)"
-    assert search(module("        self.n = w_bits", steps, ", w_bits")).get("init") == ["4"]
-
-
 VOCABULARY = """
 class Tokens:
     PAD = "<pad>"

@@ -50,12 +50,6 @@ MODULES = {  # constructor, forward, the constructor's parameters, inputs
         "",
         "x, length",
     ),
-    "a choice beside tokens": (
-        "self.embed = nn.Embedding(40, 12)\n        self.fc = nn.Linear(12, 5)",
-        "if not is_embedded:\n            x = self.embed(x)\n        return self.fc(x)",
-        "",
-        "x, is_embedded",
-    ),
     "more channels than a batch of images may have": (
         "self.c = nn.Conv2d(2000, 8, 1)\n        self.norm = nn.BatchNorm2d(8)",
         "return self.norm(self.c(x))",

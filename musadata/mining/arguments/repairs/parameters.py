@@ -7,17 +7,16 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from musadata.mining.arguments.attempts import Attempt, Draw, integers, with_draw
+from musadata.mining.arguments.attempts import Attempt, Draw, integers
 from musadata.mining.arguments.defaults import default_text
 from musadata.mining.arguments.facts import Facts
 from musadata.mining.arguments.guesses import guess_value
 from musadata.mining.arguments.input_shapes import draw_input
 from musadata.mining.reading.handed_names import handed_names
-from musadata.mining.reading.messages import ROWS, Said, type_of
+from musadata.mining.reading.messages import Said, type_of
 
 # Where something is not given.
 MISSING = ("AssertionError", "TypeError", "ValueError", "AttributeError", "NotImplementedError")
-NUMBERS = ("8", "1", "0")
 LENGTHS = ("64", "8")  # that code counts with
 TENSOR = "torch.rand(24, 24)"
 USUAL = (1, 2, 3, 4, 8, 5, 16)
@@ -36,21 +35,15 @@ class Parameters:
     source: str
 
 
-def repair_named(
-    attempt: Attempt, error: str, line: str, known: Parameters, operands: Sequence[int] = ()
-) -> Iterator[Attempt]:
+def repair_named(attempt: Attempt, error: str, line: str, known: Parameters) -> Iterator[Attempt]:
     """Variants of a failed attempt in which a parameter that the error or its line names has another value.
 
     Args:
-        error, line, operands: see `musadata.mining.arguments.repairs.repair.repair`.
+        error, line: see `musadata.mining.arguments.repairs.repair.repair`.
     """
     words = set(re.findall(r"\w+", f"{line} {error}"))
     if type_of(error) == "NotImplementedError":  # an option that the code has no branch for
         words |= known.facts.options.keys()
-    if Said.SCALAR.read(error):
-        yield from _give_numbers(attempt, line, known, operands)
-    if ROWS in error:
-        yield from _give_sequences(attempt, words, error, known)
     if type_of(error) == "AssertionError":
         yield from _satisfy(attempt, line, known)
     if type_of(error) in MISSING or Said.NONE.read(error):
@@ -60,30 +53,6 @@ def repair_named(
         name = (lacking["name"] or "") if lacking and lacking["holder"] in ("NoneType", "list") else ""
         yield from _give_options(attempt, words | others, known, TENSOR if hasattr(torch.Tensor, name) else "")
         yield from _give_inputs(attempt, words, others, error, known)
-
-
-def _give_numbers(attempt: Attempt, line: str, known: Parameters, operands: Sequence[int]) -> Iterator[Attempt]:
-    """A number for an input that the failing line reads: the code branches on it, counts with it, or indexes by it."""
-    words = re.findall(r"\w+", line)
-    inputs = enumerate(known.forward[: len(attempt.draws)])
-    read = [(place, item.name) for place, item in inputs if item.name in words or place in operands]
-    tested = re.compile(r"(?:\bif|while|not|and|or)\s+(?!not\b)(\w+)\b(?!\s*[.\[(])")
-    for place, name in sorted(read, key=lambda item: item[1] not in tested.findall(line)):
-        compared = re.findall(rf"\b{name}\s*[=<>!]=?\s*(\d+)", line)
-        is_flag = re.search(rf"\b(?:if|while|not|and|or) {name}\s*(?::|\)|$|\b(?:and|or|else)\b)", line)
-        texts = dict.fromkeys([*compared, *(("True",) if is_flag else ()), *NUMBERS])
-        for text in texts if attempt.draws[place].kind != "literal" else ():
-            drawn = Draw("literal", literal=text, dtype="")
-            yield replace(attempt, draws=(*attempt.draws[:place], drawn, *attempt.draws[place + 1 :]))
-
-
-def _give_sequences(attempt: Attempt, words: set[str], error: str, known: Parameters) -> Iterator[Attempt]:
-    """Small numbers in place of an input that the failing line unpacks."""
-    unpacked = Said.UNPACK.read(error)
-    literal = str(tuple(range(1, int(unpacked["want"]) + 1))) if unpacked else ""
-    for place, item in enumerate(known.forward[: len(attempt.draws)]):
-        if item.name in words and literal:
-            yield with_draw(attempt, place, Draw("literal", literal=literal, dtype=""))
 
 
 def _satisfy(attempt: Attempt, line: str, known: Parameters) -> Iterator[Attempt]:

@@ -5,22 +5,18 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import torch
 from torch import nn
 
-from musadata.mining.arguments.attempt_execution import MAX_ELEMENTS
 from musadata.mining.arguments.attempts import Attempt, Draw, configuration, fields_of, integers, shrunk, with_draw
 from musadata.mining.arguments.facts import LAYERS
 from musadata.mining.arguments.growth import TooLarge
 from musadata.mining.arguments.guesses import ACTIVATIONS, guess_by_name
-from musadata.mining.arguments.repairs.layers import repair_layers
 from musadata.mining.arguments.repairs.parameters import Parameters, asserted_values, repair_named
 from musadata.mining.arguments.repairs.ranks import change_rank, is_of_rank
-from musadata.mining.arguments.stated_sizes import LARGEST, resize, stated_sizes
+from musadata.mining.arguments.stated_sizes import LARGEST, resize
 from musadata.mining.reading.messages import Said, type_of
 
 OF_KINDS = ("TypeError", "AttributeError")  # of errors that are about the kind of a value
-PLAIN = ("int", "float", "bool", "tuple")
 SMALLER = (12, 6, 3)  # sizes of a module whose activations are too large
 COUNTS = (1, 3, 4, 5, 8, 16, 32)  # of items in a sequence
 ITEMS_TAKEN = re.compile(r"\bfor (\w+(?:, \w+)+) in\b")
@@ -51,26 +47,18 @@ def _changes_others(attempt: Attempt, other: Attempt, operands: Sequence[int]) -
 
 def _variants(attempt: Attempt, error: str, line: str, known: Parameters, operands: Sequence[int]) -> Iterator[Attempt]:
     if type_of(error) == TooLarge.__name__ or Said.LARGE.read(error):
-        if any(draw.elements > MAX_ELEMENTS for draw in attempt.draws):
-            yield from _smaller(attempt)
         yield from (shrunk(attempt, ceiling) for ceiling in SMALLER)
-    yield from repair_named(attempt, error, line, known, operands)
+    yield from repair_named(attempt, error, line, known)
     lacking = Said.REQUIRED.read(error) if not known.init and not attempt.init else None  # of a layer that gets `*args`
     if lacking:
         yield replace(attempt, init=tuple(guess_by_name(name) for name in re.findall(r"'(\w+)'", lacking[0])))
-    if not operands:
-        yield from repair_layers(attempt, error, line, known)
     words = set(re.findall(r"\w+", line))
     named = [place for place, item in enumerate(known.forward[: len(attempt.draws)]) if item.name in words]
     ranked = change_rank(attempt, f"{error} {line}" if "Assert" in error else error, line, [*operands, *named])
     if not Said.UNPACK.read(error):  # its numbers are no sizes
         if is_of_rank(error):
             yield from ranked
-        for stated in stated_sizes(error)[:1] if Said.SUM.read(error) else ():
-            yield from _alike(attempt, stated.got, stated.want) if stated.dim in (1, 2) else ()
         yield from resize(attempt, error)
-        if operands:
-            yield from repair_layers(attempt, error, line, known)
         yield from _match_sizes(attempt, error)
     yield from ranked
     yield from _change_dtype(attempt, error)
@@ -88,22 +76,6 @@ def _variants(attempt: Attempt, error: str, line: str, known: Parameters, operan
     for number in read:
         for other in dict.fromkeys(_other_values(attempt.init[number], error, line)):
             yield replace(attempt, init=(*attempt.init[:number], other, *attempt.init[number + 1 :]))
-
-
-def _smaller(attempt: Attempt) -> Iterator[Attempt]:
-    """Smaller batches, and then smaller images, where an input has too many elements."""
-    batch = attempt.draws[0].shape[0] if attempt.draws and attempt.draws[0].shape else 1
-    draws = tuple(
-        replace(draw, shape=(1, *draw.shape[1:])) if len(draw.shape) > 1 and draw.shape[0] == batch else draw
-        for draw in attempt.draws
-    )
-    if batch > 1:
-        yield replace(attempt, draws=draws)
-    halved = tuple(
-        replace(draw, shape=(*draw.shape[:2], *(max(1, size // 2) for size in draw.shape[2:]))) for draw in draws
-    )
-    if halved != draws:
-        yield replace(attempt, draws=halved)
 
 
 def _other_values(text: str, error: str, line: str) -> Iterator[str]:
@@ -139,18 +111,6 @@ def _match_sizes(attempt: Attempt, error: str) -> Iterator[Attempt]:
         for number in numbers:
             if number != values[slot] and 2 <= number <= LARGEST and (slot >= first_input or number > 4):
                 yield attempt.with_values((*values[:slot], number, *values[slot + 1 :]))
-
-
-def _alike(attempt: Attempt, *sizes: int) -> Iterator[Attempt]:
-    """One argument of the constructor, and the inputs of the same size, changed to the other size of a sum."""
-    values = attempt.values()
-    for old, new in (sizes[::-1], sizes):
-        for slot in range(attempt.init_count()):
-            if values[slot] == old and new <= LARGEST:
-                changed = attempt.with_values((*values[:slot], new, *values[slot + 1 :]))
-                shapes = [tuple(new if size == old else size for size in draw.shape) for draw in changed.draws]
-                pairs = zip(changed.draws, shapes, strict=True)
-                yield replace(changed, draws=tuple(replace(draw, shape=shape) for draw, shape in pairs))
 
 
 def _change_dtype(attempt: Attempt, error: str) -> Iterator[Attempt]:
@@ -191,13 +151,7 @@ def _share(draw: Draw) -> Draw:
 
 def _other_expressions(text: str, error: str, line: str) -> Iterator[str]:
     """What may be wanted in place of an argument, by what it is now."""
-    if not text.startswith(("nn.", "SimpleNamespace")):
-        yield from (repr(found) for found in _stated_options(error) if repr(found) != text)
-    if _wants_tensor(error) and re.match(r"[\dTF(]", text):
-        size = max([24, *integers(text)])
-        tables = (f"torch.rand({size}, {size})", f"torch.rand({size})")
-        yield from tables[::-1] if "unsqueeze" in error else tables
-    elif text.isdigit():
+    if text.isdigit():
         yield from _other_numbers(text, error)
     elif text.startswith("("):
         yield from _other_tuples(text, error, line)
@@ -208,7 +162,9 @@ def _other_expressions(text: str, error: str, line: str) -> Iterator[str]:
             lacking = Said.ATTRIBUTE.read(error)
             name = lacking["name"] if lacking else None
             yield from (f"{text}()",) if text in ACTIVATIONS else ()
-            yield from (layer for layer in LAYERS.values() if name and layer != text and hasattr(eval(layer), name))
+            yield from (
+                layer for layer in LAYERS.values() if name and layer != text and hasattr(eval(layer, {"nn": nn}), name)
+            )
             yield "nn.Identity()"
     elif text.startswith("'"):
         if type_of(error) not in ("RuntimeError", "AttributeError"):  # which name operators and classes
@@ -242,24 +198,3 @@ def _other_numbers(text: str, error: str) -> Iterator[str]:
         yield "nn.Identity()"
         yield "nn.ReLU"
         yield "None"
-
-
-def _wants_tensor(error: str) -> bool:
-    """Whether a message says that a plain value is used as tensors are used, and modules are not."""
-    lacking = Said.ATTRIBUTE.read(error)
-    if lacking is None or lacking["holder"] not in PLAIN:
-        return False
-    name = lacking["name"] or ""
-    return bool(lacking["place"]) or (
-        hasattr(torch.Tensor, name) and (not hasattr(nn.Module, name) or name in ("to", "float"))
-    )
-
-
-def _stated_options(error: str) -> list[str]:
-    """The values that a message lists: "must be one of ['add', 'cat']", "should be sum/mean/none"."""
-    listed = Said.OPTIONS.read(error)
-    if listed is None or type_of(error) == "TypeError":  # which lists types
-        return []
-    quoted = re.findall(r"['\"`]([\w.-]+)['\"`]", listed[1])
-    plain = re.findall(r"[A-Za-z]\w*(?=\s*[/|,])|(?<=[/|])\s*[A-Za-z]\w*", listed[1])
-    return [item.strip() for item in (quoted or plain)][:6]
