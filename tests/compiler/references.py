@@ -332,6 +332,10 @@ FIXTURES = {
             for rows in (70, 133)
         ),
     ),
+    "padded operand": Fixture(
+        "return x @ F.pad(y, (0, 0, 4, 0))",
+        tuple((tensor(rows, 64), tensor(60, 72, name="y")) for rows in (70, 133)),
+    ),
     "flipped product": Fixture("return torch.relu(x @ y).flip(0)", PRODUCT),
     "half product": Fixture("return torch.relu(x @ y.T) + 1", half("float16", TURNED_RIGHT)),
     "bfloat16 batches": Fixture("return x @ y", half("bfloat16", BATCHES)),

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from musadata.compiler.emission.block import INDEX, Block, decode_used
 from musadata.compiler.emission.cpp import C_TYPES, VECTORS, loaded, number, total, vector_functions
+from musadata.compiler.emission.held_rows import always_loaded
 from musadata.compiler.emission.launch import constant, count_of, sides
 from musadata.compiler.emission.pointwise import stored
 from musadata.compiler.emission.rowwise import WARP
@@ -179,6 +180,7 @@ class Operand:
         tests = (part for part in self.value.walk() if isinstance(part, Compare))
         whole = (product(axis.extent for axis in self.moving).constant or 1) % self._many == 0
         is_made = whole and not self.sources and not self.beside and self.dtype in ("float32", "float16", "bfloat16")
+        is_made = is_made and set(self.value.loads) <= set(always_loaded(self.value))  # others may be out of bounds
         return found if is_made and all(one.sources for one in found) and all(map(self._divides, tests)) else []
 
     def _divides(self, test: Compare) -> bool:

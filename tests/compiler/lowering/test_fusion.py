@@ -19,6 +19,7 @@ FUSED = {
     "joined product": 1,
     "joined product of half type": 1,
     "flipped product": 1,
+    "padded operand": 1,  # whose first rows are no places of the tensor
     "computed operands": 1,
     "computed operands of half type": 1,
     "modulated convolution": 2,
