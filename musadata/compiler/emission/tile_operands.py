@@ -179,6 +179,7 @@ class Operand:
         found = [replace(self, value=load) for load in loads]
         tests = (part for part in self.value.walk() if isinstance(part, Compare))
         whole = (product(axis.extent for axis in self.moving).constant or 1) % self._many == 0
+        whole = whole and not any(load.buffer.role == "constant" for load in loads)
         is_made = whole and not self.sources and not self.beside and self.dtype in ("float32", "float16", "bfloat16")
         is_made = is_made and set(self.value.loads) <= set(always_loaded(self.value))  # others may be out of bounds
         return found if is_made and all(one.sources for one in found) and all(map(self._divides, tests)) else []
