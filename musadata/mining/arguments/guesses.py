@@ -129,17 +129,15 @@ def _fits(value: str | int, kind: Kind) -> bool:
     return value in kind.values or not kind.scalars or type(value).__name__ in kind.scalars
 
 
-def guess_config(name: str, facts: Facts, depth: int, *, sure: bool = False, variant: int = 0) -> str:
+def guess_config(name: str, facts: Facts, depth: int, *, variant: int = 0) -> str:
     """An object or a dictionary with everything that the code reads from a configuration; "" for any other name.
 
     Args:
-        sure: it is one, whatever its name is.
         variant: which of the options that the code knows for an item is chosen.
     """
     reads = facts.reads(name)
     is_config = (
-        sure
-        or CONFIGS.match(name)
+        CONFIGS.match(name)
         or name in facts.parts
         or ((len(reads) > 1 or (reads and reads[0] in facts.attributes)) and not MODULES.match(name))
     )
@@ -148,7 +146,7 @@ def guess_config(name: str, facts: Facts, depth: int, *, sure: bool = False, var
         items = [f"{item}={_field(declared.get(item, ''), item, facts, depth, variant)}" for item in reads]
         return f"SimpleNamespace({', '.join(items)})"
     keys = facts.keys.get(name, ())
-    if depth < MAX_DEPTH and keys and (sure or len(keys) > 1 or CONFIGS.match(name) or name in facts.parts):
+    if depth < MAX_DEPTH and keys and (len(keys) > 1 or CONFIGS.match(name) or name in facts.parts):
         items = [f"{item!r}: {_inner(item, facts, depth, variant)}" for item in keys]
         return "{" + ", ".join(items) + "}"
     return "SimpleNamespace()" if CONFIGS.match(name) and name in facts.attributes and not reads else ""
