@@ -166,9 +166,16 @@ class ForgetExpected(Signal):
 
 @dataclass(frozen=True)
 class Release:
-    """Close the window, and unless `keep` free the reference as well; answered by `Prepared`."""
+    """Close the window, and unless `keep` free the reference as well; answered by `Released`."""
 
     keep: bool
+
+
+@dataclass(frozen=True)
+class Released:
+    """Whether the reference is still there: a device with little room has it freed in any case."""
+
+    kept: bool
 
 
 ORACLE_COMMANDS = (
@@ -181,4 +188,4 @@ ORACLE_COMMANDS = (
     ForgetExpected,
     Release,
 )
-ORACLE_ANSWERS = (MeasureReady, Expected, WindowOpened, ChunkCompared)
+ORACLE_ANSWERS = (MeasureReady, Expected, WindowOpened, ChunkCompared, Released)

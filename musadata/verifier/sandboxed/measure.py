@@ -269,13 +269,13 @@ class _Baseline:
         self._watch = self._watch or Stopwatch(self._device, flush_bytes)
         free_memory(self._device, KEPT_SHARE)
 
-    def _release(self, command: measures.Release) -> messages.Prepared:
+    def _release(self, command: measures.Release) -> measures.Released:
         if self._oracle is not None:
             self._oracle.release()
         if not command.keep or lacks_room(self._device):
             self._prepared = self._oracle = None
         free_memory(self._device, KEPT_SHARE)
-        return messages.Prepared()
+        return measures.Released(self._prepared is not None)
 
 
 def _time_at_measure_size(oracle: DeviceOracle, request: measures.PrepareMeasure, device: str) -> tuple[Any, Turns]:

@@ -136,10 +136,11 @@ class Baseline:
         if self._served == 0:
             return
         keep = keep and self._measure is not None and self._measure.input_bytes <= _KEPT_BYTES
-        if not keep:
-            self._prepared, self._measure = "", None
+        kept = False
         with contextlib.suppress(BaselineFailed):
-            self.ask(measures.Release(keep), messages.Prepared)
+            kept = self.ask(measures.Release(keep), measures.Released).kept
+        if not kept:
+            self._prepared, self._measure = "", None
 
     def _begin(self, reference: str) -> None:
         """Make sure that there is a process for one more reference."""

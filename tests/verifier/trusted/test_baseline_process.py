@@ -5,10 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 
+from musadata.records import InputSpec
 from musadata.sandbox import Sandbox
 from musadata.verifier import REFERENCE_PRELOAD
+from musadata.verifier.protocol import measure_messages as measures
 from musadata.verifier.protocol.messages import PrepareReference, number_blobs
 from musadata.verifier.protocol.tensors import pack
+from musadata.verifier.sandboxed import measure
 from musadata.verifier.trusted.baseline_pool import _prepared
 from musadata.verifier.trusted.baseline_process import Baseline, BaselineFailed
 
@@ -63,6 +66,30 @@ def test_reference_that_fails_is_no_baseline_and_says_why(sandbox):
         assert _prepared(baseline, REQUEST) is baseline
     finally:
         baseline.close()
+
+
+@pytest.mark.parametrize("lacks_room", [True, False])
+def test_a_reference_that_a_full_device_has_freed_is_prepared_again(monkeypatch, lacks_room):
+    process, asked = measure._Baseline("cpu"), []
+
+    def ask(command, kind):
+        asked.append(type(command))
+        answer = process.carry_out(command)
+        assert isinstance(answer, kind)
+        return answer
+
+    monkeypatch.setattr(measure, "lacks_room", lambda device: lacks_room)
+    monkeypatch.setattr(Baseline, "_alive", True)
+    monkeypatch.setattr(Baseline, "_begin", lambda self, reference: setattr(self, "_served", 1))
+    baseline = Baseline(None, "cpu", compiled=False, flush_bytes=0)
+    baseline.ask = ask
+    request = measures.PrepareMeasure(REFERENCE, 0, (InputSpec("x", "normal", "float32", (64, 100)),), b"")
+    with torch.no_grad():
+        for _ in range(2):
+            baseline.prepare_measure(request)
+            assert len(baseline.measure(2).times) == 2
+            baseline.release()
+    assert asked.count(measures.PrepareMeasure) == (2 if lacks_room else 1)
 
 
 @pytest.mark.slow
