@@ -199,6 +199,61 @@ __global__ void clamp(const float* x, float* y, long n) {
     return program(kernels.replace("STEP", step), host)
 
 
+TOP = reference("rows = 40\ncolumns = 4096", "torch.randn(rows, columns)", "torch.topk(x, 4, dim=1).values")
+
+
+def top(kept):
+    """Each of 256 threads offers so many of its stripe, and one of them chooses."""
+    kernels = """
+__global__ void largest(const float* x, float* y, int columns) {
+  __shared__ float best[256 * KEPT];
+  float mine[KEPT];
+  for (int k = 0; k < KEPT; ++k) mine[k] = -INFINITY;
+  for (int c = threadIdx.x; c < columns; c += 256) {
+    float v = x[(long)blockIdx.x * columns + c];
+    for (int k = 0; k < KEPT; ++k) if (v > mine[k] || v != v) { float t = mine[k]; mine[k] = v; v = t; }
+  }
+  for (int k = 0; k < KEPT; ++k) best[threadIdx.x * KEPT + k] = mine[k];
+  __syncthreads();
+  if (threadIdx.x) return;
+  float found[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+  for (int c = 0; c < 256 * KEPT; ++c) {
+    float v = best[c];
+    for (int k = 0; k < 4; ++k) if (v > found[k] || v != v) { float t = found[k]; found[k] = v; v = t; }
+  }
+  for (int k = 0; k < 4; ++k) y[blockIdx.x * 4 + k] = found[k];
+}"""
+    host = """
+  x = x.contiguous();
+  auto y = torch::empty({x.size(0), 4}, x.options());
+  largest<<<x.size(0), 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.size(1));
+  return y;"""
+    return program(kernels.replace("KEPT", kept), host)
+
+
+COUNTS = reference("n = 150000", "torch.randint(0, 256, (n,))", "torch.bincount(x, minlength=256)")
+
+
+def counts(counter):
+    """Of one block; every two values share 32 bits, or have 32 each."""
+    kernels = """
+__global__ void count(const long* x, long* y, int n) {
+  __shared__ unsigned int counter[256];
+  counter[threadIdx.x] = 0;
+  __syncthreads();
+  for (int i = threadIdx.x; i < n; i += 256) atomicAdd(&counter[x[i] / SHARED], 1u << (x[i] % SHARED * 16));
+  __syncthreads();
+  y[threadIdx.x] = SHARED == 1 ? counter[threadIdx.x]
+                               : counter[threadIdx.x / SHARED] >> (threadIdx.x % SHARED * 16) & 0xffff;
+}"""
+    host = """
+  x = x.contiguous();
+  auto y = torch::empty({256}, x.options());
+  count<<<1, 256>>>(x.data_ptr<long>(), y.data_ptr<long>(), x.numel());
+  return y;"""
+    return program(kernels.replace("SHARED", counter), host)
+
+
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
@@ -209,13 +264,15 @@ __global__ void clamp(const float* x, float* y, long n) {
         pytest.param(PAIRS, pairs("i"), id="a product of 32 bits"),
         pytest.param(TAIL, by_fours("x[i]"), id="a tail that no even size has"),
         pytest.param(STREAM, stream("n"), id="more elements than a grid with a limit has threads"),
+        pytest.param(TOP, top("2"), id="winners in one stripe"),
+        pytest.param(COUNTS, counts("2"), id="more of one value than 16 bits count"),
     ],
 )
 def test_what_is_wrong_at_the_declared_size_alone_is_seen(verifier, text, wrong):
     verdict = verifier.verify_text(text, wrong)
     assert not verdict.accepted
     assert verdict.error_class in (ErrorClass.CORRECTNESS, ErrorClass.RUNTIME), verdict.findings
-    assert text is TAIL or not decide(verdict.facts, load_policy("kernelbench")).accepted
+    assert text in (TAIL, TOP, COUNTS) or not decide(verdict.facts, load_policy("kernelbench")).accepted
 
 
 @pytest.mark.parametrize(
@@ -227,6 +284,8 @@ def test_what_is_wrong_at_the_declared_size_alone_is_seen(verifier, text, wrong)
         pytest.param(PAIRS, pairs("(long)i"), id="pairs"),
         pytest.param(TAIL, by_fours("x[i] < 0.0f ? 0.0f : x[i]"), id="tail"),
         pytest.param(STREAM, stream("gridDim.x * (long)blockDim.x"), id="stream"),
+        pytest.param(TOP, top("4"), id="top"),
+        pytest.param(COUNTS, counts("1"), id="counts"),
     ],
 )
 def test_honest_twins_are_accepted(verifier, text, honest):

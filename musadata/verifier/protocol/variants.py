@@ -29,6 +29,8 @@ ORDERED, ORDERED_ACROSS = "in order or clusters", "in order or clusters across r
 # that choose among values.
 STRIPED, STRIPED_ACROSS = "in stripes", "in stripes across rows"
 REDRAWN, NEGATED = "plain, and constants have other values", "plain, and constants are below zero"
+# A first step; and what is taken for 1, since it is near.
+ZEROED, NEARLY = "plain, and constants are zero", "plain, and constants are slightly larger"
 # Of the state: parameters that are small or alike at first, scaled up or turned, as no clamp expects.
 RAISED, TURNED = "plain, and lone parameters are large", "plain, and lone parameters have the other sign"
 STATES = (RAISED, TURNED)
@@ -50,11 +52,17 @@ OUTLIERS = "with outliers of "  # and a number
 # Values that the declared inputs never have, but that the reference accepts, see `sandboxed.domain`: alone, or added to
 # one of the variants above.
 WIDE = "beyond the declared range"
+# At the declared size, for references that choose among values: where stripes are long enough for more than one winner,
+# and where an outlier leaves more values in one bin than small sizes have.
+FOR_CHOICES = (STRIPED, ORDERED, f"{OUTLIERS}1000")
 _ORDERS = ((PLAIN, SCALED, OFFSET, SMALL), (PLAIN, SMALL, OFFSET, SCALED))
 TIMED = frozenset(_ORDERS[0])  # on others a candidate may take another time
 # The further input sets of a verification: for the first set of shapes, for each that is drawn in full, and for the
 # smallest of these.
-FIRST = (*OWN_MODELS, ORDERED, ORDERED_ACROSS, STRIPED, STRIPED_ACROSS, OPPOSED, REDRAWN, REDRAWN, NEGATED, WIDE)
+FIRST = (
+    *(*OWN_MODELS, ORDERED, ORDERED_ACROSS, STRIPED, STRIPED_ACROSS, OPPOSED),
+    *(REDRAWN, REDRAWN, NEGATED, ZEROED, NEARLY, WIDE),
+)
 EACH = (TIES, BELOW)
 SMALLEST = (LARGE, TINY, NEAR_EPSILON, HUGE, OUTLIERS)
 

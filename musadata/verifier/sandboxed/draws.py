@@ -25,14 +25,17 @@ _SMALLEST_USUAL = 0.05  # a constant that is smaller is redrawn as if it were 1
 _EXTREME = 8.0  # times the usual size; its exponential is still finite
 _LONG = 8  # shorter dimensions have no border, as most of them would be border
 _OUTLYING = 8  # one of so many rows has an outlier
+_WHOLE = ("literal", "integers")  # kinds of constants that are not negated
 _STRIDES = (32, 256, 64, 128, 512, 1024)
 
 
 def is_constant(spec: InputSpec) -> bool:
-    """Whether its values were all the same when it was inferred, and others may be: its range is next to empty, or it
-    is a number of Python with a range."""
+    """Whether its values were all the same when it was inferred, and others may be: its range is next to empty, it is
+    a number of Python with a range, or one integer of a tensor, such as a step."""
     if spec.kind == "literal":
         return spec.low < spec.high
+    if spec.kind == "integers":
+        return spec.high - spec.low <= 1.0 and math.prod(spec.shape) == 1
     return spec.kind == "uniform" and spec.high - spec.low <= 2e-6 * max(1.0, abs(spec.low))
 
 
@@ -183,10 +186,19 @@ def _redrawn(drawn: _Drawn) -> Any:
     spec, value, seed = drawn.spec, drawn.value, drawn.seed
     if spec.kind == "literal":
         return value * (0.625 if seed % 2 else 1.5)
+    if spec.kind == "integers":
+        return value // 2 if seed % 2 else value + 1
     size = abs(spec.low) if _SMALLEST_USUAL <= abs(spec.low) <= 1.0 / _SMALLEST_USUAL else 1.0
     parts = torch.arange(value.numel()).reshape(value.shape) + seed % 4
     factors = torch.tensor([0.375, 1.875, 0.625, 1.5])[parts % 4]
     return (math.copysign(size, spec.low) * (factors + (seed >> 2) % 64 / 1024.0)).to(value.dtype)
+
+
+def _slightly_larger(drawn: _Drawn) -> Any:
+    """Of a real one."""
+    value = drawn.value
+    is_whole = not value.dtype.is_floating_point if isinstance(value, torch.Tensor) else isinstance(value, int)
+    return value if is_whole else value + value * 2.0**-9
 
 
 def _in_one(drawn: _Drawn, best: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
@@ -405,6 +417,8 @@ _ROWS = {
     variants.STRIPED: _Row(real=lambda one: _by_rows(one, False, (_stripes, _peaks))),
     variants.STRIPED_ACROSS: _Row(real=lambda one: _by_rows(one, True, (_stripes, _peaks))),
     variants.REDRAWN: _Row(constant=_redrawn),
-    variants.NEGATED: _Row(constant=lambda one: one.value if one.spec.kind == "literal" else -_redrawn(one)),
+    variants.NEGATED: _Row(constant=lambda one: one.value if one.spec.kind in _WHOLE else -_redrawn(one)),
+    variants.ZEROED: _Row(constant=lambda one: one.value if one.spec.kind == "literal" else 0 * one.value),
+    variants.NEARLY: _Row(constant=_slightly_larger),
     variants.WIDE: _Row(whole=_with_special),
 }

@@ -337,6 +337,8 @@ def _with_own_models(plan: InputSet, reference: _Reference) -> Iterator[tuple[_R
 
 def _run_lean(index: int, plan: InputSet, reference: _Reference) -> ReferenceSet:
     """Once in single and twice in double precision, which stays here: it shows what the results may be off by."""
+    if plan.variant in variants.FOR_CHOICES and not _CHOOSING & reference.operators:
+        raise ValueError("it chooses nothing")
     values = reference.draw(plan, plan.variant)
     given = _copies(values)
     structure, leaves = flatten(_call(reference.model, given))

@@ -20,7 +20,7 @@ from musadata.verifier.protocol.entry_points import CONSTRUCTOR_ARGUMENTS
 from musadata.verifier.protocol.messages import Call, CallFacts, Plan
 from musadata.verifier.protocol.tensors import Array
 from musadata.verifier.protocol.tolerance import Tolerance
-from musadata.verifier.protocol.variants import BELOW, OFFSET, ORDERED_ACROSS, PLAIN, InputSet
+from musadata.verifier.protocol.variants import BELOW, FOR_CHOICES, OFFSET, ORDERED_ACROSS, PLAIN, InputSet
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.native.called_functions import named_in
 from musadata.verifier.trusted.candidate_report import Report, Result, read_facts, read_report
@@ -37,6 +37,7 @@ _MOST_WORK = 1 << 27  # as `tasks.sizing` counts it, where all do: what is more 
 _STREAMED = 8  # work for each element of the inputs: what reads each a few times ends in time
 _MOST_SAMPLED = 1 << 32  # where some blocks do: a reference that takes longer than it may
 _FEW_WORK = 1 << 24  # more than one set of inputs
+_CHOOSING_WORK = 1 << 26  # those that a choice among values, or a count of them, may be wrong for
 _SECONDS, _SECONDS_WHOLE = 5.0, 12.0  # of CPU time; what takes longer says nothing
 _FILE_MB, _RESERVED_MB = 1200, 1 << 18
 _POISONS = (0xFF, 0x7B, 0xC2)  # NaN, large and small: what depends on memory that no block has written differs
@@ -45,9 +46,13 @@ _SAMPLED = (
     Call(0, "untouched", poison=_POISONS[0], null_kernels=True),
 )
 _FEWEST = 2  # that tell what a block has written from what it has not; there may be no time for more
-_WHOLE = (Call(0, "whole", check="brief"), Call(1, "extreme", order="reverse"), Call(2, "raised"))
+_MOST_SETS = 6
+_WHOLE = (
+    Call(0, "whole", check="brief"),
+    *(Call(at, f"extreme{at}", order="reverse" if at % 2 else "forward") for at in range(1, _MOST_SETS)),
+)
 _GROSS = 8.0  # times what is allowed elsewhere: sums of many values differ by more than those of few
-_FEW_INTEGERS = 0.01  # of an output may differ where real values nearly tie
+_FEW_INTEGERS = 0.01  # of an output may differ where real values nearly tie; none where no input has any
 _PART = 1 << 22  # elements that are compared at a time
 _SHARING = re.compile(r"atomic|grid_group|this_grid|__threadfence|volatile|cooperative")  # blocks that need others
 
@@ -74,6 +79,11 @@ class Declared:
         return sum(math.prod(spec.shape) for spec in self.specs)
 
     @property
+    def is_real(self) -> bool:
+        """Whether some input has real values."""
+        return any(spec.kind in ("normal", "uniform") for spec in self.specs)
+
+    @property
     def is_little(self) -> bool:
         """Whether all launches may be run."""
         return self.elements <= _MOST_ELEMENTS and self.work <= max(_MOST_WORK, _STREAMED * self.elements)
@@ -90,7 +100,7 @@ def judge_declared(opened: Resources, declared: Declared, source: str, ported: s
     if is_whole:
         return DeclaredRun(tuple(found), is_whole)
     is_drawn = declared.elements <= _MOST_ELEMENTS and declared.work <= _MOST_SAMPLED
-    expectation = _expect(opened, declared, is_few=False) if is_drawn else None
+    expectation = _expect(opened, declared) if is_drawn else None
     if expectation:
         report = _run(opened, declared, expectation, _SAMPLED, source, ported)
         return DeclaredRun(tuple(_find_in_sample(report, expectation, source)))
@@ -107,21 +117,23 @@ def _run_whole(
     opened: Resources, declared: Declared, source: str, ported: str, seconds: float
 ) -> tuple[list[Finding], bool]:
     """What is found, and whether all has run."""
-    expectation = _expect(opened, declared, is_few=declared.work <= _FEW_WORK)
+    expectation = _expect(opened, declared, declared.work)
     if expectation is None:
         return [], False
     report = _run(opened, declared, expectation, _WHOLE[: len(expectation.sets)], source, ported, seconds)
-    return _find_in_whole(report, expectation)
+    return _find_in_whole(report, expectation, _FEW_INTEGERS * declared.is_real)
 
 
-def _expect(opened: Resources, declared: Declared, is_few: bool) -> Expectation | None:
-    is_real = any(spec.kind in ("normal", "uniform") for spec in declared.specs)
-    further = (
-        (BELOW, OFFSET) if is_real else (ORDERED_ACROSS,)
-    )  # extremes are last, or all is on one side or one integer
+def _expect(opened: Resources, declared: Declared, work: float = math.inf) -> Expectation | None:
+    """What the reference gives; for further inputs as well where a call is no more than so much `work`."""
+    further: tuple[str, ...] = ()
+    if declared.is_real:  # extremes are last, or all on one side
+        further = (*(BELOW, OFFSET) * (work <= _FEW_WORK), *FOR_CHOICES * (work <= _CHOOSING_WORK))
+    elif work <= _CHOOSING_WORK:  # all are one integer
+        further = (ORDERED_ACROSS,)
     drawn = [
         InputSet(0, variant, derive_seed(opened.config, declared.reference, "declared"))
-        for variant in (PLAIN, *(further if is_few else ()))
+        for variant in (PLAIN, *further)
     ]
     seed = derive_seed(opened.config, declared.reference, "state")
     try:
@@ -147,19 +159,19 @@ def _run(
     return read_report(read_facts(outcome), outcome.files, calls)
 
 
-def _find_in_whole(report: Report, expectation: Expectation) -> tuple[list[Finding], bool]:
-    """What is wrong, and whether all has run."""
+def _find_in_whole(report: Report, expectation: Expectation, few: float) -> tuple[list[Finding], bool]:
+    """What is wrong, and whether all has run. `few`: the share of an output's integers that may differ."""
     for call in _WHOLE[: len(expectation.sets)]:
         made, result = report.calls.get(call.name), report.results.get(call.name)
-        if made is None:
-            return [], False
+        if made is None:  # there was no time for it
+            return [], call.set > 0
         if made.records.refused:
             return refused_launches(made.records), True
         if result is None or made.records.reports:
             found = _find_in_failure(report, made, certain=True)
             if found or result is None:
                 return found, bool(found)
-        wrong = _grossly_wrong(expectation.sets[call.set], result)
+        wrong = _grossly_wrong(expectation.sets[call.set], result, few)
         if wrong:
             is_plain = call.set == 0
             return [*wrong, *(find_outside_harness(expectation.sets[0], result) if is_plain else ())], True
@@ -220,7 +232,7 @@ def _find_over_reserved(opened: Resources, declared: Declared, source: str, port
     return _find_in_failure(report, made, is_real and made.records.launches == 1 and not _SHARING.search(source))
 
 
-def _grossly_wrong(wanted: ExpectedSet, result: Result) -> list[Finding]:
+def _grossly_wrong(wanted: ExpectedSet, result: Result, few: float) -> list[Finding]:
     """What is wrong with a whole result beyond what many roundings make of it: in the first part of an output where
     anything is."""
     if result.structure != wanted.structure or [one.shape for one in result.arrays] != [
@@ -230,7 +242,7 @@ def _grossly_wrong(wanted: ExpectedSet, result: Result) -> list[Finding]:
     for got, want, oracle, condition, tolerance in zip(
         result.arrays, wanted.expected, wanted.oracle, wanted.conditions, wanted.tolerances, strict=True
     ):
-        if want.values.dtype.kind not in "fc" and np.mean(got.values != want.values) < _FEW_INTEGERS:
+        if want.values.dtype.kind not in "fc" and np.mean(got.values != want.values) < few:
             continue
         loose = replace(tolerance, relative=_GROSS * tolerance.relative, slack=_GROSS * tolerance.slack, typical=0.0)
         for start in range(0, want.values.size, _PART):

@@ -9,6 +9,8 @@ from musadata.verifier.protocol.variants import (
     ELEMENT,
     HUGE,
     LARGE,
+    NEARLY,
+    NEGATED,
     NUDGED,
     OPPOSED,
     ORDERED,
@@ -18,6 +20,7 @@ from musadata.verifier.protocol.variants import (
     REDRAWN,
     STRIPED,
     SWAPPED,
+    ZEROED,
 )
 from musadata.verifier.sandboxed.draws import apply_variant
 
@@ -77,6 +80,18 @@ def test_constants_are_redrawn_far_from_what_they_were():
         assert abs(one - 1.0) > 0.25 and 0.25 < one < 2.5
         assert (other > 0.25).all()
         assert torch.equal(x, draw([ones, tiny, X], seed)[2])
+
+
+def test_a_step_is_taken_to_zero_and_a_slope_to_nearly_what_it_is():
+    step, slope = (
+        InputSpec("s", "integers", "int64", (), 37.0, 38.0),
+        InputSpec("b", "uniform", "float32", (), 1.0, 1.000001),
+    )
+    first, nearly = (changed(variant, (step, slope))[1] for variant in (ZEROED, NEARLY))
+    assert [float(one) for one in first] == [0.0, 0.0]
+    assert nearly[0] == 37 and 1.0 < nearly[1] < 1.005
+    assert {int(changed(REDRAWN, (step,), seed)[1][0]) for seed in range(2)} == {18, 38}
+    assert changed(NEGATED, (step,))[1][0] == 37
 
 
 def test_a_nudge_leaves_the_upper_bits_of_each_element():
