@@ -183,29 +183,40 @@ def test_optimisation_needs_times_that_differ_beyond_the_noise(mended, make_row)
     assert optimisation_rows(task, annotation, [some[0] for some, _ in played], trajectories) == []
 
 
-def test_an_optimisation_tells_what_was_counted_and_measured_for_its_one_edit(mended, make_row):
+@pytest.mark.parametrize(
+    ("memory", "expected", "told"),
+    [
+        ("6 MB", 2.0, True),
+        ("3 MB", 2.0, False),  # what is counted is equal
+        ("6 MB", 0.5, False),  # it speaks for the slower one
+    ],
+)
+def test_an_optimisation_tells_what_was_counted_and_measured_for_its_one_edit(mended, make_row, memory, expected, told):
     task, annotation = mended[:2]
     played = [make_row.conversation(task, sample, ["accepted"]) for sample in (0, 3, 4)]
-    costs = [("tiles", "loop"), ("row", "loop"), ("row", "stride")]
+    costs = [("tiles", "3 MB", "loop"), ("row", memory, "loop"), ("row", memory, "stride")]
     candidates = [
         dataclasses.replace(
             some[0],
             timings=(Timing("candidate", time, time - 0.1, time + 0.1, 40),),
+            expected_ms=1.0 if first == "tiles" else expected,
             costs=json.dumps(
                 [
-                    {"kernel": "mm_kernel", "schedule": first, "limit": "L2", "memory": "3 MB"},
+                    {"kernel": "mm_kernel", "schedule": first, "limit": "L2", "memory": moved},
                     {"kernel": "add_kernel", "schedule": second, "limit": "memory"},
                 ]
             ),
         )
-        for (some, _), time, (first, second) in zip(played, (1.0, 2.0, 3.0), costs, strict=True)
+        for (some, _), time, (first, moved, second) in zip(played, (1.0, 2.0, 3.0), costs, strict=True)
     ]
-    (row,) = optimisation_rows(task, annotation, candidates, [trajectory for _, trajectory in played])
-    assert json.loads(row.evidence)["slow_id"] == candidates[1].candidate_id  # the slowest one has two edits
-    words, _, program = row.completion[-1].content.partition("```python\n")
-    assert "- Before: `mm_kernel`, row (limited by L2, memory 3 MB). Now: `mm_kernel`, tiles (" in words
-    assert "Measured: 2 ms before, 1 ms now, 2 times as fast." in words and "add_kernel" not in words
-    assert program == f"{candidates[0].source}```\n"
+    rows = optimisation_rows(task, annotation, candidates, [trajectory for _, trajectory in played])
+    assert len(rows) == told
+    for row in rows:
+        assert json.loads(row.evidence)["slow_id"] == candidates[1].candidate_id  # the slowest one has two edits
+        words, _, program = row.completion[-1].content.partition("```python\n")
+        assert "- Before: `mm_kernel`, row (memory 6 MB). Now: `mm_kernel`, tiles (memory 3 MB)." in words
+        assert "Measured: 2 ms before, 1 ms now, 2 times as fast." in words and "add_kernel" not in words
+        assert program == f"{candidates[0].source}```\n"
 
 
 def test_changes_in_two_functions_are_two():

@@ -18,6 +18,7 @@ Costs = list[dict[str, Any]]  # of kernels: `Candidate.costs`
 
 FAMILY = "optimisation"
 LEAST_GAIN = 1.1  # the paper calls a kernel faster from here on
+_NAMES = frozenset({"kernel", "schedule"})  # of what is counted of a kernel
 
 
 def optimisation_rows(
@@ -37,7 +38,11 @@ def optimisation_rows(
         return []
     quick, fast = min(timed, key=lambda pair: pair[0])
     slower = [
-        (long, slow) for long, slow in timed if long >= LEAST_GAIN * quick and is_faster(fast.candidate, slow.candidate)
+        (long, slow)
+        for long, slow in timed
+        if long >= LEAST_GAIN * quick
+        and is_faster(fast.candidate, slow.candidate)
+        and _is_explained(slow.candidate, fast.candidate)
     ]
     if not slower or not fast.is_target:
         return []
@@ -67,22 +72,40 @@ def _edits(slow: Candidate, fast: Candidate) -> list[tuple[Costs, Costs]]:
     return list(found.values())
 
 
+def _is_explained(slow: Candidate, fast: Candidate) -> bool:
+    """Whether what is counted says as well that one is faster; so does nothing where nothing is counted. Else the row
+    would show a measured gain beside counts that are equal, or that speak against it."""
+    if not (slow.costs and fast.costs):
+        return True
+    is_expected = slow.expected_ms is None or fast.expected_ms is None or fast.expected_ms < slow.expected_ms
+    return is_expected and any(_different(*edit) for edit in _edits(slow, fast))
+
+
 def _explained(slow: Candidate, fast: Candidate, long: float, quick: float) -> str:
     """For each edit what limited the kernels and what limits them now; what was measured; and the program. Empty where
     nothing is counted."""
     if not (edits := _edits(slow, fast)):
         return ""
-    lines = [f"- Before: {_told(olds)}. Now: {_told(news)}." for olds, news in edits]
+    lines = [f"- Before: {_told(olds, news)}. Now: {_told(news, olds)}." for olds, news in edits]
     counted = "What changes, with counts at the declared size:"
     measured = f"Measured: {long:.4g} ms before, {quick:.4g} ms now, {long / quick:.3g} times as fast."
     return "\n".join([counted, "", *lines, "", measured, "", f"```python\n{fast.source}```\n"])
 
 
-def _told(kernels: Costs) -> str:
-    """Kernels with their schedules and what is counted of them."""
-    texts = []
+def _different(olds: Costs, news: Costs) -> set[str]:
+    """What is counted otherwise before and after, names aside; all of it where several kernels take one's place."""
+    if len(olds) != 1 or len(news) != 1:
+        return {what for one in (*olds, *news) for what in one} - _NAMES
+    (old,), (new,) = olds, news
+    return {what for what in {*old, *new} if old.get(what) != new.get(what)} - _NAMES
+
+
+def _told(kernels: Costs, others: Costs) -> str:
+    """Kernels with their schedules and what is counted of them, as far as it differs."""
+    texts, differ = [], _different(kernels, others)
     for one in kernels:
-        counts = [f"{what} {value}" for what, value in one.items() if what not in ("kernel", "schedule", "limit")]
-        limit = [f"limited by {one['limit']}"] if "limit" in one else []
-        texts.append(f"`{one['kernel']}`, {one['schedule']} ({', '.join([*limit, *counts])})")
+        counts = [f"{what} {value}" for what, value in one.items() if what in differ - {"limit"}]
+        limit = [f"limited by {one['limit']}"] if "limit" in one and "limit" in differ else []
+        told = ", ".join([*limit, *counts])
+        texts.append(f"`{one['kernel']}`, {one['schedule']}" + f" ({told})" * bool(told))
     return "; ".join(texts) or "no kernel of its own"
