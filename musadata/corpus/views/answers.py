@@ -12,7 +12,7 @@ from musadata.training_rows import ChatMessage
 _LAUNCH_MS = 0.005  # below which no bound means anything: a launch alone takes that
 _NEARLY = 0.99  # both are rounded
 _AS_FAST = 0.95  # of eager PyTorch's speed: on a device, kernels that move the same bytes differ by that
-_MOST_MEASURED = 2.0  # times the bound: a fused program may beat PyTorch by far, and still move data as no expert would
+_MOST_MEASURED = 1.4  # times the bound: a fused program may beat PyTorch by far, and still move data as no expert would
 MOST_OF_BOUND = 1.5  # times as long as the task's bound: an answer that is expected to take longer is no target
 LONGEST_ANSWER = 100_000  # characters, about the 32 K tokens of the paper's answers
 Prompt = tuple[ChatMessage, ...]
@@ -44,7 +44,7 @@ class Sampled:
     def is_target(self) -> bool:
         """Whether it may be learnt: it is right, and neither a device nor its own cost table condemns it. What is
         expected to take less than the bound has a kernel without a model. Where a device measured it to be faster than
-        eager PyTorch, or clearly slower, that counts instead, with twice the bound for what it may take."""
+        eager PyTorch, or clearly slower, that counts instead, and how near it came to the bound."""
         one, timing = self.candidate, timing_of(self.candidate)
         if timing is not None and one.speedup is not None and not _AS_FAST <= one.speedup <= 1.0:
             is_near = one.bound_ms is None or timing.median_ms <= _MOST_MEASURED * max(one.bound_ms, _LAUNCH_MS)
