@@ -264,7 +264,7 @@ def test_attention_in_large_tiles_is_accepted(name, graph_of, verifier):
 def test_products_in_registers_are_accepted(name, size, graph_of, verifier):
     graph = graph_of(name)
     candidate = build_candidate(graph, PLANS[0], dict.fromkeys((origin.name for origin in graph.sizes), size))
-    assert candidate.schedule.startswith("1 kernel: ") and candidate.schedule.endswith("register tiles")
+    assert len(candidate.kernels) <= 2 and candidate.schedule.endswith("register tiles")  # weights may be sorted first
     verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
     assert verdict.accepted, verdict.feedback
 

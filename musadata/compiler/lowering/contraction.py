@@ -22,6 +22,9 @@ from musadata.compiler.lowering.reduction import norm_kind, raised, rooted
 from musadata.compiler.lowering.rules import Call, Results, Value, rule
 
 _OWN_PRODUCT = 64  # positions of an image: with fewer, the images of a pointwise convolution share a product
+# Results that read each weight, and channels that share a tile, from which it pays to sort the weights first: else
+# neighbouring rows of a tile lie a window of all channels apart, and each element is a sector of its own.
+_MANY_POSITIONS, _MANY_CHANNELS = 4096, 32
 MOST_INLINE = 3  # operands of a matrix product that cost more are kept in memory
 
 
@@ -166,6 +169,27 @@ class _Convolution:
         )
         self.transposed, self.groups = bool(c.number("transposed", False)), c.size("groups")
         self.group_inputs = divide(source.shape[1], self.groups)[0]
+        self.sorted = self._sort_weight() if self._shares_weights else None
+
+    @property
+    def _shares_weights(self) -> bool:
+        """Whether many results read each weight, and a tile of these is cut from many channels."""
+        taps, channels = product(self.weight.shape[2:]).constant, self.weight.shape[int(self.transposed)].constant
+        positions = product((self.c.type.shape[0], *self.c.type.shape[2:])).constant
+        many = positions is None or positions >= _MANY_POSITIONS
+        return taps != 1 and self.groups == ONE and many and channels is not None and channels >= _MANY_CHANNELS
+
+    def _sort_weight(self) -> Value:
+        """The weights as (taps, input channel, output channel), in memory."""
+        order = (*range(2, self.rank + 2), int(not self.transposed), int(self.transposed))
+        shape = tuple(self.weight.shape[dim] for dim in order)
+
+        def body(index: Indices) -> Scalar:
+            return self.weight.load(tuple(index[order.index(dim)] for dim in range(self.rank + 2)))
+
+        found = Value("sorted_weight", TensorType(shape, self.weight.dtype), body)
+        self.c.program.stored.append(self.c.program.materialize(found, (*KERNEL_AXES[self.rank], "ic", "oc")))
+        return found
 
     def reduce(self, name: str) -> Value:
         batch = (0,) if self._is_pointwise else ()
@@ -290,6 +314,9 @@ class _Convolution:
                 for d in range(self.rank)
             ]
             index = (self._group(axes) * self.group_inputs + loops[0], within_group, *taps)
+        if self.sorted is not None:
+            channels = index[:2] if self.transposed else index[1::-1]
+            return cast(self.sorted.load((*index[2:], *channels)), self.c.dtype)
         return cast(self.weight.load(index), self.c.dtype)
 
     def _guarded_product(self, axes: Indices, loops: Indices) -> Scalar:

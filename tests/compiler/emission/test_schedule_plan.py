@@ -35,7 +35,9 @@ def schedules_of(graph, size, **sizes):
     [("matrix product", 4096), ("product of turned matrices", 1024), ("wide convolution", 128), ("half product", 4096)],
 )
 def test_products_that_fill_a_gpu_have_two_fast_schedules_and_no_other(name, size, graph_of):
-    schedules = set(schedules_of(graph_of(name), size))
+    schedules = {
+        one.rpartition("; ")[2] for one in schedules_of(graph_of(name), size)
+    }  # a convolution sorts weights first
     assert len(schedules) == 2
     assert all(one.endswith(("register tiles", "tensor core tiles")) for one in schedules)
 
