@@ -18,10 +18,11 @@ TIES, NONZERO_TIES = "halves, with ties and zeros", "halves, with ties"
 BELOW = "below zero, with extremes last"  # detects a maximum that starts with 0 or leaves out the last value
 OPPOSED = "above and below zero by turns"  # of inputs: the same for a maximum of products
 # Of the plain values of the same seed, each changed a little more than the one before: detect results that are kept by
-# a fingerprint of the inputs. A swap keeps all sums, a permuted row its own; at last each element keeps its upper bits.
+# a fingerprint of the inputs. A swap keeps all sums, a permuted row its own; then each element keeps its upper bits.
 SWAPPED, ELEMENT = "the same but for two swapped elements", "the same but for these and another element"
 PERMUTED, NUDGED = "the same but for these and a permuted row", "the same but for the lower bits of each element"
-PERTURBED = (SWAPPED, ELEMENT, PERMUTED, NUDGED)
+DRIFTED = "the same but for less than a thousandth of each element"  # what is taken for no change
+PERTURBED = (SWAPPED, ELEMENT, PERMUTED, NUDGED, DRIFTED)
 # Rows that rise or fall, have their largest values side by side, or values that come in clusters; along the last
 # dimension, and along another one: detect a choice among values that only looks at few of a stripe.
 ORDERED, ORDERED_ACROSS = "in order or clusters", "in order or clusters across rows"

@@ -25,6 +25,7 @@ _SMALLEST_USUAL = 0.05  # a constant that is smaller is redrawn as if it were 1
 _EXTREME = 8.0  # times the usual size; its exponential is still finite
 _LONG = 8  # shorter dimensions have no border, as most of them would be border
 _OUTLYING = 8  # one of so many rows has an outlier
+_AFTER_ELEMENT = (variants.PERMUTED, variants.NUDGED, variants.DRIFTED)
 _WHOLE = ("literal", "integers")  # kinds of constants that are not negated
 _STRIDES = (32, 256, 64, 128, 512, 1024)
 
@@ -123,7 +124,7 @@ def _change(drawn: _Drawn, variant: str) -> Any:
 
 def _perturb(specs: Sequence[InputSpec], values: Sequence[Any], variant: str, seed: int) -> list[Any]:
     """Two elements swapped; then one changed, in all inputs but the first if there are others; then a row of the first
-    permuted; then all nudged."""
+    permuted; then all nudged; then all moved by one small step."""
     changed = list(values)
     chosen = [at for at, spec in enumerate(specs) if spec.kind in _PERTURBABLE and values[at].numel() > 1]
     for at in chosen:
@@ -135,12 +136,14 @@ def _perturb(specs: Sequence[InputSpec], values: Sequence[Any], variant: str, se
         if variant != variants.SWAPPED and spec.kind != "permutation" and (at != chosen[0] or len(chosen) == 1):
             place = _draw_place(value, places, (0.125, 0.5))
             flat[place] = _another(spec, flat[place])
-        if variant in (variants.PERMUTED, variants.NUDGED) and at == chosen[0]:
+        if variant in _AFTER_ELEMENT and at == chosen[0]:
             rows = value.view(-1, value.shape[-1])
             row = places.randrange(len(rows))
             rows[row] = rows[row][places.sample(range(rows.shape[1]), rows.shape[1])]
-        if variant == variants.NUDGED and is_real(spec):
+        if variant in (variants.NUDGED, variants.DRIFTED) and is_real(spec):
             changed[at] = _nudge(spec, value)
+        if variant == variants.DRIFTED and is_real(spec):
+            changed[at] = _drift(spec, changed[at])
     return changed
 
 
@@ -151,6 +154,13 @@ def _nudge(spec: InputSpec, value: torch.Tensor) -> torch.Tensor:
     whole, bit = _LOWER_BITS[value.dtype]
     moved = (value.contiguous().view(whole) ^ bit).view(value.dtype)
     return moved if spec.kind == "normal" else torch.where((moved >= spec.low) & (moved < spec.high), moved, value)
+
+
+def _drift(spec: InputSpec, value: torch.Tensor) -> torch.Tensor:
+    """All elements higher by the same, a two thousandth of their spread, as far as that stays in range."""
+    spread = moments(spec)[1] if spec.kind == "normal" else spec.high - spec.low
+    moved = (value + spread * 2.0**-11).to(value.dtype)
+    return moved if spec.kind == "normal" else torch.where(moved < spec.high, moved, value)
 
 
 def _draw_place(value: torch.Tensor, places: random.Random, part: tuple[float, float]) -> int:
@@ -186,8 +196,8 @@ def _redrawn(drawn: _Drawn) -> Any:
     spec, value, seed = drawn.spec, drawn.value, drawn.seed
     if spec.kind == "literal":
         return value * (0.625 if seed % 2 else 1.5)
-    if spec.kind == "integers":
-        return value // 2 if seed % 2 else value + 1
+    if spec.kind == "integers":  # the larger one needs more than a byte
+        return value // 2 if seed % 2 else 32 * value + 257
     size = abs(spec.low) if _SMALLEST_USUAL <= abs(spec.low) <= 1.0 / _SMALLEST_USUAL else 1.0
     parts = torch.arange(value.numel()).reshape(value.shape) + seed % 4
     factors = torch.tensor([0.375, 1.875, 0.625, 1.5])[parts % 4]
@@ -207,6 +217,16 @@ def _in_one(drawn: _Drawn, best: Callable[[torch.Tensor], torch.Tensor]) -> torc
     if changed.numel():
         changed.view(-1)[changed.numel() // 8 :] = best(changed)
     return changed
+
+
+def _in_upper_bits(drawn: _Drawn) -> torch.Tensor:
+    """Integers of a wide range with zeros in all but their first twelve bits: a hash by the lower ones is one slot."""
+    value, low = drawn.value, math.ceil(drawn.spec.low)
+    bits = int(drawn.spec.high - drawn.spec.low).bit_length() - 12
+    if drawn.spec.kind != "integers" or bits < 4:
+        return value
+    changed: torch.Tensor = ((value.long() - low) >> bits << bits) + low
+    return changed.to(value.dtype)
 
 
 def _with_special(drawn: _Drawn) -> torch.Tensor:
@@ -414,7 +434,7 @@ _ROWS = {
     variants.ORDERED_ACROSS: _Row(
         real=lambda one: _by_rows(one, True, _ORDERS), whole=lambda one: _in_one(one, torch.Tensor.amax)
     ),
-    variants.STRIPED: _Row(real=lambda one: _by_rows(one, False, (_stripes, _peaks))),
+    variants.STRIPED: _Row(real=lambda one: _by_rows(one, False, (_stripes, _peaks)), whole=_in_upper_bits),
     variants.STRIPED_ACROSS: _Row(real=lambda one: _by_rows(one, True, (_stripes, _peaks))),
     variants.REDRAWN: _Row(constant=_redrawn),
     variants.NEGATED: _Row(constant=lambda one: one.value if one.spec.kind in _WHOLE else -_redrawn(one)),

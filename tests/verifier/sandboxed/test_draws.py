@@ -6,6 +6,7 @@ import torch
 from musadata.records import InputSpec
 from musadata.tracing.inputs import draw
 from musadata.verifier.protocol.variants import (
+    DRIFTED,
     ELEMENT,
     HUGE,
     LARGE,
@@ -90,7 +91,7 @@ def test_a_step_is_taken_to_zero_and_a_slope_to_nearly_what_it_is():
     first, nearly = (changed(variant, (step, slope))[1] for variant in (ZEROED, NEARLY))
     assert [float(one) for one in first] == [0.0, 0.0]
     assert nearly[0] == 37 and 1.0 < nearly[1] < 1.005
-    assert {int(changed(REDRAWN, (step,), seed)[1][0]) for seed in range(2)} == {18, 38}
+    assert {int(changed(REDRAWN, (step,), seed)[1][0]) for seed in range(2)} == {18, 32 * 37 + 257}
     assert changed(NEGATED, (step,))[1][0] == 37
 
 
@@ -105,6 +106,18 @@ def test_two_seeds_in_a_row_take_a_constant_to_both_sides():
     for seed in range(8):
         found = sorted(float(changed(REDRAWN, (ones,), seed + more)[1][0]) for more in (0, 1))
         assert found[0] < 1.0 < found[1]
+
+
+def test_a_drift_moves_each_element_by_the_same_little():
+    (_, (nudged,)), (_, (drifted,)) = changed(NUDGED), changed(DRIFTED)
+    assert ((drifted - nudged) - 2.0**-11).abs().max() < 1e-6
+
+
+def test_integers_of_a_wide_range_share_their_lower_bits():
+    wide = InputSpec("i", "integers", "int64", (400,), 5.0, 1e12)
+    _, (found,) = changed(STRIPED, (wide,))
+    assert ((found - 5) % (1 << 22) == 0).all() and len(found.unique()) > 300
+    assert torch.equal(*[one[0] for one in changed(STRIPED, (INDICES,))])
 
 
 def test_outliers_leave_most_rows_as_they_were():
