@@ -291,7 +291,7 @@ def test_products_in_registers_are_accepted(name, size, graph_of, verifier):
 def test_products_of_half_types_and_wide_ones_are_accepted(name, size, plan, schedule, graph_of, verifier):
     graph = graph_of(name)
     candidate = build_candidate(graph, PLANS[plan], dict.fromkeys((origin.name for origin in graph.sizes), size))
-    assert candidate.schedule == f"1 kernel: {schedule}"
+    assert re.split("; |: ", candidate.schedule)[-1] == schedule  # a convolution may sort its weights first
     verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
     assert verdict.accepted, verdict.feedback
 

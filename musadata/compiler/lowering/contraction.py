@@ -23,8 +23,9 @@ from musadata.compiler.lowering.rules import Call, Results, Value, rule
 
 _OWN_PRODUCT = 64  # positions of an image: with fewer, the images of a pointwise convolution share a product
 # Results that read each weight, and channels that share a tile, from which it pays to sort the weights first: else
-# neighbouring rows of a tile lie a window of all channels apart, and each element is a sector of its own.
-_MANY_POSITIONS, _MANY_CHANNELS = 4096, 32
+# neighbouring rows of a tile lie a window of all channels apart, and each element is a sector of its own. Tiles go by
+# slices of at least so many inputs of one tap; the rows of fewer inputs are read along the window.
+_MANY_POSITIONS, _MANY_CHANNELS, _SLICE = 4096, 32, 8
 MOST_INLINE = 3  # operands of a matrix product that cost more are kept in memory
 
 
@@ -174,10 +175,12 @@ class _Convolution:
     @property
     def _shares_weights(self) -> bool:
         """Whether many results read each weight, and a tile of these is cut from many channels."""
-        taps, channels = product(self.weight.shape[2:]).constant, self.weight.shape[int(self.transposed)].constant
+        if self.groups != ONE or product(self.weight.shape[2:]) == ONE:
+            return False
+        inputs, channels = self.group_inputs.constant or 1, self.weight.shape[int(self.transposed)].constant or 0
         positions = product((self.c.type.shape[0], *self.c.type.shape[2:])).constant
         many = positions is None or positions >= _MANY_POSITIONS
-        return taps != 1 and self.groups == ONE and many and channels is not None and channels >= _MANY_CHANNELS
+        return many and channels >= _MANY_CHANNELS and inputs % _SLICE == 0
 
     def _sort_weight(self) -> Value:
         """The weights as (taps, input channel, output channel), in memory."""

@@ -16,8 +16,8 @@ def test_two_sets_of_shapes_are_drawn_in_full_and_each_further_one_once():
 
 def test_the_first_set_comes_again_at_once_hardly_changed():
     sets = plan_sets(VerifierConfig(input_sets=3), "task", _SHAPES)
-    assert [one.variant for one in sets[:5]] == [variants.PLAIN, *variants.PERTURBED]
-    assert len({(one.shape, one.seed) for one in sets[:5]}) == 1
+    assert [one.variant for one in sets[:6]] == [variants.PLAIN, *variants.PERTURBED]
+    assert len({(one.shape, one.seed) for one in sets[:6]}) == 1
 
 
 def test_a_set_with_many_elements_is_drawn_once():
@@ -37,11 +37,11 @@ def test_calls_over_zeros_are_made_for_the_sets_that_are_drawn_in_full():
 def test_most_sets_are_drawn_of_a_far_smaller_set_of_shapes():
     shapes = [*_SHAPES[:2], (InputSpec("x", "normal", "float32", (3, 4)),)]
     sets = plan_sets(VerifierConfig(input_sets=3), "task", shapes)
-    assert [(one.shape, one.variant) for one in sets[:6]] == [
+    assert [(one.shape, one.variant) for one in sets[:7]] == [
         *((shape, variants.PLAIN) for shape in (0, 2)),
         *((2, variant) for variant in variants.PERTURBED),
     ]
-    assert len({one.seed for one in sets[1:6]}) == 1
+    assert len({one.seed for one in sets[1:7]}) == 1
     assert [one.variant for one in sets if one.shape == 0] == [
         *(variants.PLAIN, variants.SCALED, variants.OFFSET),
         variants.INFINITE,
