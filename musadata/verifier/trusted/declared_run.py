@@ -52,7 +52,7 @@ _WHOLE = (
     *(Call(at, f"extreme{at}", order="reverse" if at % 2 else "forward") for at in range(1, _MOST_SETS)),
 )
 _GROSS = 8.0  # times what is allowed elsewhere: sums of many values differ by more than those of few
-_FEW_INTEGERS = 0.01  # of an output may differ where real values nearly tie; none where no input has any
+_FEW_INTEGERS = 0.01  # of an output may differ where real values of inputs or parameters nearly tie
 _PART = 1 << 22  # elements that are compared at a time
 _SHARING = re.compile(r"atomic|grid_group|this_grid|__threadfence|volatile|cooperative")  # blocks that need others
 
@@ -77,11 +77,6 @@ class Declared:
     def elements(self) -> int:
         """Of all inputs."""
         return sum(math.prod(spec.shape) for spec in self.specs)
-
-    @property
-    def is_real(self) -> bool:
-        """Whether some input has real values."""
-        return any(spec.kind in ("normal", "uniform") for spec in self.specs)
 
     @property
     def is_little(self) -> bool:
@@ -121,16 +116,18 @@ def _run_whole(
     if expectation is None:
         return [], False
     report = _run(opened, declared, expectation, _WHOLE[: len(expectation.sets)], source, ported, seconds)
-    return _find_in_whole(report, expectation, _FEW_INTEGERS * declared.is_real)
+    has_real = bool(expectation.initial) or any("float" in spec.dtype for spec in declared.specs)
+    return _find_in_whole(report, expectation, _FEW_INTEGERS if has_real else 0.0)
 
 
 def _expect(opened: Resources, declared: Declared, work: float = math.inf) -> Expectation | None:
     """What the reference gives; for further inputs as well where a call is no more than so much `work`."""
+    is_real = any(spec.kind in ("normal", "uniform") for spec in declared.specs)
     further: tuple[str, ...] = ()
-    if declared.is_real:  # extremes are last, or all on one side
-        further = (*(BELOW, OFFSET) * (work <= _FEW_WORK), *FOR_CHOICES * (work <= _CHOOSING_WORK))
-    elif work <= _CHOOSING_WORK:  # all are one integer
-        further = (ORDERED_ACROSS,)
+    if is_real and work <= _FEW_WORK:
+        further += (BELOW, OFFSET)  # extremes are last, or all on one side
+    if work <= _CHOOSING_WORK:
+        further += FOR_CHOICES if is_real else (ORDERED_ACROSS,)  # or all are one integer
     drawn = [
         InputSet(0, variant, derive_seed(opened.config, declared.reference, "declared"))
         for variant in (PLAIN, *further)
