@@ -73,8 +73,8 @@ def _edits(slow: Candidate, fast: Candidate) -> list[tuple[Costs, Costs]]:
 
 
 def _is_explained(slow: Candidate, fast: Candidate) -> bool:
-    """Whether what is counted says as well that one is faster; so does nothing where nothing is counted. Else the row
-    would show a measured gain beside counts that are equal, or that speak against it."""
+    """Whether the counts give a reason for the gain: some differ, and the faster program is also expected to be
+    faster. Programs without counts, such as a model's, are not asked for one."""
     if not (slow.costs and fast.costs):
         return True
     is_expected = slow.expected_ms is None or fast.expected_ms is None or fast.expected_ms < slow.expected_ms

@@ -157,7 +157,7 @@ def _nudge(spec: InputSpec, value: torch.Tensor) -> torch.Tensor:
 
 
 def _drift(spec: InputSpec, value: torch.Tensor) -> torch.Tensor:
-    """All elements higher by the same, a two thousandth of their spread, as far as that stays in range."""
+    """All elements plus the same 1/2048 of their spread; those stay that would leave their range."""
     spread = moments(spec)[1] if spec.kind == "normal" else spec.high - spec.low
     moved = (value + spread * 2.0**-11).to(value.dtype)
     return moved if spec.kind == "normal" else torch.where(moved < spec.high, moved, value)
@@ -205,7 +205,7 @@ def _redrawn(drawn: _Drawn) -> Any:
 
 
 def _slightly_larger(drawn: _Drawn) -> Any:
-    """Of a real one."""
+    """A real constant; an integer stays."""
     value = drawn.value
     is_whole = not value.dtype.is_floating_point if isinstance(value, torch.Tensor) else isinstance(value, int)
     return value if is_whole else value + value * 2.0**-9
