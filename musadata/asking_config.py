@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
+
+from musadata.bounds import Within
 
 
 class TeacherType(StrEnum):
@@ -51,21 +53,21 @@ class TeacherConfig:
     """
 
     kind: TeacherType = TeacherType.COMPILER
-    samples: int = 8
-    faults: int = 1
+    samples: Annotated[int, Within(1, 1000)] = 8
+    faults: Annotated[int, Within(0, 1000)] = 1
     model: str = ""
     base_url: str = ""
-    temperature: float = 0.8
-    top_p: float = 0.95
-    max_tokens: int = 16384
+    temperature: Annotated[float, Within(0, 10)] = 0.8
+    top_p: Annotated[float, Within(0, 1)] = 0.95
+    max_tokens: Annotated[int, Within(1)] = 16384
     extra_body: dict[str, Any] = field(default_factory=dict, hash=False)
     engine: dict[str, Any] = field(default_factory=dict, hash=False)
     send_seed: bool = False
-    concurrency: int = 64
+    concurrency: Annotated[int, Within(1, 4096)] = 64
     timeout_seconds: float = 600.0
-    prompt_price: float = 0.0
-    cached_price: float = 0.0
-    completion_price: float = 0.0
+    prompt_price: Annotated[float, Within(0)] = 0.0
+    cached_price: Annotated[float, Within(0)] = 0.0
+    completion_price: Annotated[float, Within(0)] = 0.0
     weight: float = 1.0
     roles: tuple[TeacherRole, ...] = tuple(TeacherRole)
     path: str = ""
@@ -88,14 +90,14 @@ class RequestsConfig:
             limit.
     """
 
-    retries: int = 7
-    wait_seconds: float = 900.0
-    deadline_seconds: float = 1800.0
-    requests_per_minute: float = 0.0
-    tokens_per_minute: float = 0.0
-    stop_at_failed: float = 0.5
-    budget_tokens: int = 0
-    budget_cost: float = 0.0
+    retries: Annotated[int, Within(0, 100)] = 7
+    wait_seconds: Annotated[float, Within(0)] = 900.0
+    deadline_seconds: Annotated[float, Within(0.1)] = 1800.0
+    requests_per_minute: Annotated[float, Within(0)] = 0.0
+    tokens_per_minute: Annotated[float, Within(0)] = 0.0
+    stop_at_failed: Annotated[float, Within(0.01, 1)] = 0.5
+    budget_tokens: Annotated[int, Within(0)] = 0
+    budget_cost: Annotated[float, Within(0)] = 0.0
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ class GroundingConfig:
     """
 
     transcribe: bool = False
-    least_checked: float = 0.0
+    least_checked: Annotated[float, Within(0, 1)] = 0.0
 
 
 @dataclass(frozen=True)
@@ -124,10 +126,10 @@ class UnitTestsConfig:
         least_caught: share of these that it has to fail.
     """
 
-    samples: int = 1
-    honest: int = 2
-    mutants: int = 4
-    least_caught: float = 0.8
+    samples: Annotated[int, Within(0, 100)] = 1
+    honest: Annotated[int, Within(1, 100)] = 2
+    mutants: Annotated[int, Within(1, 100)] = 4
+    least_caught: Annotated[float, Within(0, 1)] = 0.8
 
 
 @dataclass(frozen=True)
@@ -138,4 +140,4 @@ class QuestionsConfig:
         per_task: how many; 0 for none.
     """
 
-    per_task: int = 4
+    per_task: Annotated[int, Within(0, 100)] = 4

@@ -1,13 +1,12 @@
 """One typed configuration for all stages, read from YAML; a wrong key is an error that names it."""
 
 import dataclasses
-import math
 import os
 import typing
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import yaml
 
@@ -20,6 +19,7 @@ from musadata.asking_config import (
     TeacherType,
     UnitTestsConfig,
 )
+from musadata.bounds import Within, find_out_of_bounds
 from musadata.errors import MusadataError
 from musadata.training_config import MixingConfig, PortsConfig, ProfilingConfig, RewardsConfig, SamplingConfig
 
@@ -130,12 +130,12 @@ class TasksConfig:
         families: target share per operator family for balancing; empty keeps everything.
     """
 
-    seconds: float = 20.0
-    memory_mb: int = 4096
-    max_elements: int = 1 << 22
-    max_lines: int = 1000
+    seconds: Annotated[float, Within(0.1)] = 20.0
+    memory_mb: Annotated[int, Within(256)] = 4096
+    max_elements: Annotated[int, Within(1)] = 1 << 22
+    max_lines: Annotated[int, Within(1)] = 1000
     half_share: float = 0.25
-    duplicate_similarity: float = 0.85
+    duplicate_similarity: Annotated[float, Within(0, 1)] = 0.85
     licenses: tuple[str, ...] = (
         "Apache-2.0",
         "BSD-2-Clause",
@@ -158,8 +158,8 @@ class TracingConfig:
     seconds: CPU time for all of a task's traces.
     """
 
-    shape_sets: int = 2
-    seconds: float = 30.0
+    shape_sets: Annotated[int, Within(2, 16)] = 2
+    seconds: Annotated[float, Within(0.1)] = 30.0
 
 
 @dataclass(frozen=True)
@@ -183,14 +183,14 @@ class VerifierConfig:
     """
 
     backend: BackendType = BackendType.AUTO
-    seconds: float = 60.0
-    compile_seconds: float = 120.0
-    memory_mb: int = 6144
-    input_sets: int = 3
+    seconds: Annotated[float, Within(0.1)] = 60.0
+    compile_seconds: Annotated[float, Within(0.1)] = 120.0
+    memory_mb: Annotated[int, Within(256)] = 6144
+    input_sets: Annotated[int, Within(1, 1000)] = 3
     sanitize: bool = False
     policy: str = "strict"
-    seed: int = 0
-    timed_runs: int = 100
+    seed: Annotated[int, Within(0, 2**63 - 1)] = 0
+    timed_runs: Annotated[int, Within(10, 100_000)] = 100
     torch_compile: bool = False
 
 
@@ -221,9 +221,9 @@ class Config:
     """
 
     sources: tuple[SourceConfig, ...]
-    seed: int = 0
-    shards: int = 16
-    limit: int = 0
+    seed: Annotated[int, Within(0, 2**63 - 1)] = 0
+    shards: Annotated[int, Within(1, 99_999)] = 16
+    limit: Annotated[int, Within(0)] = 0
     published: str = ""
     tasks: TasksConfig = TasksConfig()
     tracing: TracingConfig = TracingConfig()
@@ -302,82 +302,6 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-_BOUNDS = {
-    "seed": (0, 2**63 - 1),
-    "shards": (1, 99_999),
-    "limit": (0, math.inf),
-    "tasks.seconds": (0.1, math.inf),
-    "tasks.memory_mb": (256, math.inf),
-    "tasks.max_elements": (1, math.inf),
-    "tasks.max_lines": (1, math.inf),
-    "tasks.duplicate_similarity": (0, 1),
-    "tracing.shape_sets": (2, 16),
-    "tracing.seconds": (0.1, math.inf),
-    "teacher.samples": (1, 1000),
-    "teacher.faults": (0, 1000),
-    "teacher.temperature": (0, 10),
-    "teacher.top_p": (0, 1),
-    "teacher.max_tokens": (1, math.inf),
-    "teacher.concurrency": (1, 4096),
-    "teacher.prompt_price": (0, math.inf),
-    "teacher.cached_price": (0, math.inf),
-    "teacher.completion_price": (0, math.inf),
-    "requests.retries": (0, 100),
-    "requests.wait_seconds": (0, math.inf),
-    "requests.deadline_seconds": (0.1, math.inf),
-    "requests.requests_per_minute": (0, math.inf),
-    "requests.tokens_per_minute": (0, math.inf),
-    "requests.stop_at_failed": (0.01, 1),
-    "requests.budget_tokens": (0, math.inf),
-    "requests.budget_cost": (0, math.inf),
-    "verifier.seconds": (0.1, math.inf),
-    "verifier.compile_seconds": (0.1, math.inf),
-    "verifier.memory_mb": (256, math.inf),
-    "verifier.input_sets": (1, 1000),
-    "verifier.seed": (0, 2**63 - 1),
-    "verifier.timed_runs": (10, 100_000),
-    "sampling.turns": (1, 3),
-    "sampling.agree": (0, 1000),
-    "sampling.most_samples": (1, 1000),
-    "sampling.few_passed": (0, 1),
-    "sampling.keep": (1, 1000),
-    "sampling.speedup_weight": (0, math.inf),
-    "sampling.speedup_cap": (0, math.inf),
-    "sampling.first_turn_weight": (0, 1),
-    "sampling.retry_size": (0, math.inf),
-    "sampling.retry_probability": (0, 1),
-    "sampling.retry_tries": (1, 1000),
-    "grounding.least_checked": (0, 1),
-    "unit_tests.samples": (0, 100),
-    "unit_tests.honest": (1, 100),
-    "unit_tests.mutants": (1, 100),
-    "unit_tests.least_caught": (0, 1),
-    "questions.per_task": (0, 100),
-    "mixing.strength": (0, 10),
-    "mixing.least": (0.01, 1),
-    "mixing.most": (1, 100),
-    "rewards.at_once": (0, 4096),
-    "profiling.share": (0.0, 1.0),
-    "profiling.accesses": (1, 10**9),
-    "ports.per_task": (0, 100),
-    "rewards.seconds": (0.1, math.inf),
-    "rewards.batch_seconds": (0.1, math.inf),
-}
-
-
-def out_of_bounds(config: VerifierConfig) -> tuple[str, str] | None:
-    """The first field of a verifier's config with a value that none of it may have, and what is wrong with it."""
-    for key, (low, high) in _BOUNDS.items():
-        section, _, name = key.partition(".")
-        if section == "verifier" and not low <= getattr(config, name) <= high:
-            return name, _must(getattr(config, name), low, high)
-    return None
-
-
-def _must(value: Any, low: float, high: float) -> str:
-    return f"is {value}, but must be {f'from {low:g} to {high:g}' if high < math.inf else f'{low:g} or more'}"
-
-
 def _check(config: Config, file: str, needs_sources: bool) -> None:
     def require(good: bool, key: str, what: str, remedy: str = "change it") -> None:
         if not good:
@@ -387,11 +311,8 @@ def _check(config: Config, file: str, needs_sources: bool) -> None:
     require(len(config.tasks.licenses) > 0, "tasks.licenses", "is empty, so no task would be allowed")
     spent = config.requests.budget_cost > 0 and not (config.teacher.prompt_price or config.teacher.completion_price)
     require(not spent, "requests.budget_cost", "needs prices", "add teacher.prompt_price and completion_price")
-    for key, (low, high) in _BOUNDS.items():
-        value = config
-        for name in key.split("."):
-            value = getattr(value, name)
-        require(low <= value <= high, key, _must(value, low, high))  # type: ignore[operator]
+    for key, wrong in find_out_of_bounds(config):
+        require(False, key, wrong)
     turns, bonuses = config.sampling.turns, len(config.sampling.early_bonus)
     require(bonuses >= turns, "sampling.early_bonus", f"has {bonuses} numbers, but there are {turns} turns")
     falls = list(config.sampling.early_bonus) == sorted(config.sampling.early_bonus, reverse=True)

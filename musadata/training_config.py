@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
+
+from musadata.bounds import Within
 
 
 class KeepBy(StrEnum):
@@ -38,19 +41,19 @@ class SamplingConfig:
         retry_tries: rounds after which a task leaves that was not solved in them.
     """
 
-    turns: int = 3
-    agree: int = 4
-    most_samples: int = 16
-    few_passed: float = 0.25
-    keep: int = 4
+    turns: Annotated[int, Within(1, 3)] = 3
+    agree: Annotated[int, Within(0, 1000)] = 4
+    most_samples: Annotated[int, Within(1, 1000)] = 16
+    few_passed: Annotated[float, Within(0, 1)] = 0.25
+    keep: Annotated[int, Within(1, 1000)] = 4
     keep_by: KeepBy = KeepBy.STRUCTURE
-    speedup_weight: float = 0.5
-    speedup_cap: float = 4.0
-    first_turn_weight: float = 0.75
+    speedup_weight: Annotated[float, Within(0)] = 0.5
+    speedup_cap: Annotated[float, Within(0)] = 4.0
+    first_turn_weight: Annotated[float, Within(0, 1)] = 0.75
     early_bonus: tuple[float, ...] = (0.2, 0.1, 0.0)
-    retry_size: int = 1024
-    retry_probability: float = 1.0
-    retry_tries: int = 2
+    retry_size: Annotated[int, Within(0)] = 1024
+    retry_probability: Annotated[float, Within(0, 1)] = 1.0
+    retry_tries: Annotated[int, Within(1, 1000)] = 2
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,8 @@ class ProfilingConfig:
         accesses: of threads that are counted in a call at the most; launches beyond them are not profiled.
     """
 
-    share: float = 0.5
-    accesses: int = 2_000_000
+    share: Annotated[float, Within(0.0, 1.0)] = 0.5
+    accesses: Annotated[int, Within(1, 10**9)] = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class PortsConfig:
         per_task: how many are ported at the most, those first that were kept; 0 for none.
     """
 
-    per_task: int = 16
+    per_task: Annotated[int, Within(0, 100)] = 16
 
 
 @dataclass(frozen=True)
@@ -92,9 +95,9 @@ class RewardsConfig:
     """
 
     policy: str = "paper"
-    at_once: int = 0
-    seconds: float = 300.0
-    batch_seconds: float = 1800.0
+    at_once: Annotated[int, Within(0, 4096)] = 0
+    seconds: Annotated[float, Within(0.1)] = 300.0
+    batch_seconds: Annotated[float, Within(0.1)] = 1800.0
     service: str = ""
     outage: OnOutage = OnOutage.MASK
 
@@ -111,8 +114,8 @@ class MixingConfig:
         operator_families: target shares of operator families, in place of measured weakness.
     """
 
-    strength: float = 1.0
-    least: float = 0.25
-    most: float = 4.0
+    strength: Annotated[float, Within(0, 10)] = 1.0
+    least: Annotated[float, Within(0.01, 1)] = 0.25
+    most: Annotated[float, Within(1, 100)] = 4.0
     families: dict[str, float] = field(default_factory=dict, hash=False)
     operator_families: dict[str, float] = field(default_factory=dict, hash=False)

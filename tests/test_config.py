@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musadata import config as module
+from musadata.bounds import find_out_of_bounds
 from musadata.config import (
     Config,
     SamplingConfig,
@@ -150,13 +151,14 @@ def test_any_yaml_is_a_config_or_one_clear_error(shared_path, data):
         assert "\n" not in str(error)
 
 
-def test_every_bound_is_of_a_key_that_exists_and_holds_for_the_default():
-    config = Config(sources=())
-    for key, (low, high) in module._BOUNDS.items():
-        value = config
-        for name in key.split("."):
-            value = getattr(value, name)
-        assert low <= value <= high, key
+def test_every_bound_holds_for_the_default():
+    assert not list(find_out_of_bounds(Config(sources=())))
+
+
+def test_a_number_out_of_bounds_is_found_in_each_of_several_teachers():
+    teachers = (TeacherConfig(), TeacherConfig(temperature=11.0))
+    [(key, wrong)] = find_out_of_bounds(Config(sources=(), teachers=teachers))
+    assert (key, wrong) == ("teachers[1].temperature", "is 11.0, but must be from 0 to 10")
 
 
 def test_every_key_is_described():

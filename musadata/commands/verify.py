@@ -11,7 +11,8 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
-from musadata.config import BackendType, VerifierConfig, out_of_bounds
+from musadata.bounds import find_out_of_bounds
+from musadata.config import BackendType, VerifierConfig
 from musadata.errors import MusadataError
 from musadata.records import Verdict
 from musadata.rows import plain
@@ -84,10 +85,9 @@ def config_of(arguments: argparse.Namespace) -> VerifierConfig:
         timed_runs=arguments.timed_runs,
         torch_compile=arguments.torch_compile,
     )
-    wrong = out_of_bounds(config)
-    if wrong is not None:
-        option = f"--{wrong[0].replace('_', '-')}"
-        raise MusadataError(wrong[1], where=option, remedy="change it, or leave it out for the usual")
+    for key, wrong in find_out_of_bounds(config):
+        option = f"--{key.replace('_', '-')}"
+        raise MusadataError(wrong, where=option, remedy="change it, or leave it out for the usual")
     return config
 
 
