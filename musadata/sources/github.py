@@ -14,6 +14,7 @@ from musadata.records import Reject
 from musadata.sources.git import open_git
 from musadata.sources.protocol import CodeFile, reject_draft
 from musadata.sources.rest import RestClient
+from musadata.storage import files
 
 if TYPE_CHECKING:
     from musadata.sandbox import Caller
@@ -181,6 +182,4 @@ class Discovery:
             file.writelines(json.dumps(asdict(item), sort_keys=True) + "\n" for item in fresh)
             file.flush()
             os.fsync(file.fileno())
-        temporary = self._cursor_path.with_name(self._cursor_path.name + ".new")
-        temporary.write_text(json.dumps(asdict(cursor), sort_keys=True), encoding="utf-8")
-        temporary.replace(self._cursor_path)
+        files.write_atomic(str(self._cursor_path), json.dumps(asdict(cursor), sort_keys=True).encode())

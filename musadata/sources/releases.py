@@ -20,6 +20,7 @@ from typing import IO
 from musadata.errors import MusadataError
 from musadata.sources.licenses import metadata_license
 from musadata.sources.protocol import Tree, UnreadableFile
+from musadata.storage import files
 
 USUAL_INDEX = "https://pypi.org/simple"
 ARCHIVES = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip", ".whl")
@@ -60,7 +61,7 @@ def fetch_release(index: str, name: str, version: str, *, wheel: bool = False) -
     release = known or choose_release(list_releases(index, name), name, version, wheel=wheel)
     data = download(release)
     if known is None and release.sha256:
-        _write(kept, json.dumps(asdict(release)).encode())
+        files.write_atomic(str(kept), json.dumps(asdict(release)).encode())
     return release, data
 
 
@@ -73,14 +74,6 @@ def _read_release(kept: Path) -> Release | None:
     with suppress(OSError, ValueError, TypeError):
         return Release(**json.loads(kept.read_text(encoding="utf-8")))
     return None
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write a file of the cache whole, whatever other workers do."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}")
-    temporary.write_bytes(data)
-    temporary.replace(path)
 
 
 def list_releases(index: str, name: str) -> list[Release]:
@@ -145,7 +138,7 @@ def download(release: Release) -> bytes:
     if release.sha256 and hashlib.sha256(data).hexdigest() != release.sha256:
         raise MusadataError(f"{release.filename} is not the file that the index promised")
     if kept is not None:
-        _write(kept, data)
+        files.write_atomic(str(kept), data)
     return data
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from musadata.errors import MusadataError
+from musadata.storage import files
 
 TRIES = 6
 LONGEST_WAIT = 3700.0  # seconds; limits are reset hourly
@@ -128,12 +129,8 @@ class RestClient:
         return kept if {"etag", "link", "body"} <= set(kept) else None
 
     def _keep(self, url: str, accept: str, answer: Answer, etag: str) -> None:
-        self._cache.mkdir(parents=True, exist_ok=True)
-        place = self._place(url, accept)
-        temporary = place.with_suffix(".new")
         kept = {"etag": etag, "link": answer.link, "body": answer.body.decode("latin-1")}
-        temporary.write_text(json.dumps(kept), encoding="utf-8")
-        temporary.replace(place)
+        files.write_atomic(str(self._place(url, accept)), json.dumps(kept).encode())
 
 
 def _shown(url: str) -> str:
