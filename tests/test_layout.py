@@ -12,8 +12,10 @@ ROOT = Path(musadata.__file__).parent
 TRUSTED, SANDBOXED = "musadata.verifier.trusted", "musadata.verifier.sandboxed"
 WAY = ("sources", "mining", "tasks", "tracing", "compiler", "teacher", "verifier", "sampling", "corpus")
 BELOW = (
+    "bounds",
     "sandbox",
     "config",
+    "cpp",
     "dispatch",
     "errors",
     "operators",

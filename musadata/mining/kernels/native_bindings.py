@@ -4,13 +4,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from musadata.cpp import Code, Unbalanced
+
 OPENED = re.compile(
     r"\b(?:(PYBIND11_MODULE|(?:STABLE_)?TORCH_LIBRARY(?:_FRAGMENT|_IMPL)?(?:_EXPAND)?)\s*\(|RegisterOperators\s*\(\s*\)"
     r"|void\s+\w+\s*\(\s*(?:pybind11|py)::module_?\s*&\s*(\w+)\s*\)\s*(?=\{))"
 )
 SUBMODULE = re.compile(r"\b(\w+)\s*=\s*(\w+)\s*\.\s*def_submodule\s*\(\s*\"(\w+)\"")
 DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([^)\n]*)\)[ \t]*((?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE)
-STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 SCHEMA_NAME = re.compile(r'"\s*([\w:.]+)')
 NOT_TARGETS = re.compile(
     r"^\s*(?:py::|pybind11::)(?:arg|call_guard|return_value|doc|keep_alive|kw_only)"
@@ -83,26 +84,26 @@ def binding_blocks(path: str, text: str) -> Iterator[tuple[BindingBlock, list[Bi
         text: the file, in which comments are blank.
     """
     macros = {name: macro for name, macro in read_macros(text).items() if macro.parameters}
-    shape = _without_strings(DEFINE.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), text))
+    code = Code(text).without_directives()
     done = 0
-    for found in OPENED.finditer(shape):
+    for found in OPENED.finditer(code.mask):
         if found.start() < done:
             continue
         if "RegisterOperators" in found.group():
-            start, end = found.end(), _statement_end(shape, found.end())
+            start, end = found.end(), _statement_end(code, found.end())
             head, tail, module, library = "static auto registered = torch::RegisterOperators()", ";", "", "torch.ops"
         else:
-            opening = _block_start(shape, found)
+            opening = _block_start(code, found)
             if opening < 0:
                 continue
-            start, end = opening + 1, closing(shape, opening, "{", "}")
+            start, end = opening + 1, _closing(code, opening)
             library, module = _library(text, found, opening)
             head, tail = text[found.start() : start], "}"
             if found[2]:
                 head = f"PYBIND11_MODULE({EXTENSION}, {module}) {{"
         done = end
-        opened, closed = _namespaces(shape, found.start())
-        read = list(_statements(text, shape, start, end, module, macros))
+        opened, closed = _namespaces(code.mask, found.start())
+        read = list(_statements(code, start, end, module, macros))
         bindings = [item for place, line in read for item in _bindings(line, library, path, text.count("\n", 0, place))]
         statements = tuple((_bound_name(line)[0], line.text) for _, line in read)
         finish = end + (0 if tail == ";" and end == len(text) else 1)
@@ -138,10 +139,10 @@ def _head_start(text: str, found: re.Match[str]) -> int:
     return max(text.rfind(mark, 0, found.start()) for mark in ";}\n{") + 1
 
 
-def _block_start(shape: str, found: re.Match[str]) -> int:
+def _block_start(code: Code, found: re.Match[str]) -> int:
     """The place of a block's opening brace, -1 if there is none: the macro is only defined or mentioned."""
-    place = found.end() if found[2] else closing(shape, found.end() - 1, "(", ")") + 1
-    brace = re.compile(r"\s*\{").match(shape, place)
+    place = found.end() if found[2] else _closing(code, found.end() - 1) + 1
+    brace = re.compile(r"\s*\{").match(code.mask, place)
     return brace.end() - 1 if brace else -1
 
 
@@ -158,31 +159,34 @@ def _library(text: str, found: re.Match[str], opening: int) -> tuple[str, str]:
 
 
 def _statements(
-    text: str, shape: str, start: int, end: int, module: str, macros: Mapping[str, Macro]
+    code: Code, start: int, end: int, module: str, macros: Mapping[str, Macro]
 ) -> Iterator[tuple[int, _Statement]]:
     """The statements of a block, with their places."""
     within = {module: ""}
-    for inner in SUBMODULE.finditer(text, start, end):
-        if inner[2] in within:
-            within[inner[1]] = f"{within[inner[2]]}{inner[3]}."
+    for named in SUBMODULE.finditer(code.text, start, end):
+        if named[2] in within:
+            within[named[1]] = f"{within[named[2]]}{named[3]}."
     names = "|".join(map(re.escape, within))
     using = "|".join(name for name, macro in macros.items() if re.search(r"\.\s*(?:def|impl|op)\s*\(", macro.body))
     first = rf"\b({names})\s*\.\s*(def|impl)\s*\(" if module else r"()\.\s*(op)\s*\("
     pattern = re.compile(first + (rf"|\b({using})\s*\(" if using else ""))
     place = start
-    while found := pattern.search(shape, place, end):
-        last = closing(shape, found.end() - 1, "(", ")")
-        place = last + 1
+    while found := pattern.search(code.mask, place, end):
+        place, inner = _called(code, found)
         if found.lastindex == 3:
-            arguments = split_arguments(text[found.end() : last])
-            yield from ((found.start(), item) for item in _expanded(macros, found[3], arguments, within))
+            yield from ((found.start(), item) for item in _expanded(macros, found[3], split_arguments(inner), within))
             continue
-        yield found.start(), _statement(found[1], found[2], text[found.end() : last], within)
+        yield found.start(), _statement(found[1], found[2], inner, within)
         chained = re.compile(r"\s*\.\s*(def|impl)\s*\(")
-        while (more := chained.match(shape, place)) is not None:
-            last = closing(shape, more.end() - 1, "(", ")")
-            yield more.start(), _statement(found[1], more[1], text[more.end() : last], within)
-            place = last + 1
+        while (more := chained.match(code.mask, place)) is not None:
+            place, inner = _called(code, more)
+            yield more.start(), _statement(found[1], more[1], inner, within)
+
+
+def _called(code: Code, found: re.Match[str]) -> tuple[int, str]:
+    """Where a call ends whose bracket a match ends with, and what is between its brackets."""
+    last = _closing(code, found.end() - 1)
+    return last + 1, code.text[found.end() : last]
 
 
 def _statement(variable: str, kind: str, inner: str, within: Mapping[str, str]) -> _Statement:
@@ -201,15 +205,13 @@ def _expanded(
     for _ in range(3):  # macros in its body
         for other in re.finditer(r"\b(\w+)\s*\(", text):
             if other[1] in macros and other[1] != name:
-                last = closing(text, other.end() - 1, "(", ")")
-                inner = macros[other[1]].expand(split_arguments(text[other.end() : last]))
-                text = text[: other.start()] + inner + text[last + 1 :]
+                end, inner = _called(Code(text), other)
+                text = text[: other.start()] + macros[other[1]].expand(split_arguments(inner)) + text[end:]
                 break
-    shape = _without_strings(text)
-    for found in re.finditer(r"\b(\w+)\s*\.\s*(def|impl)\s*\(", shape):
+    code = Code(text)
+    for found in code.find(r"\b(\w+)\s*\.\s*(def|impl)\s*\("):
         if found[1] in within:
-            last = closing(shape, found.end() - 1, "(", ")")
-            yield _statement(found[1], found[2], text[found.end() : last], within)
+            yield _statement(found[1], found[2], _called(code, found)[1], within)
 
 
 def _bound_name(statement: _Statement) -> tuple[str, str]:
@@ -232,16 +234,17 @@ def _bindings(statement: _Statement, library: str, path: str, line: int) -> list
     if target.startswith("["):
         calls = frozenset(plain_name(item) for item in CALLED.findall(target))
         return [Binding(name, f"<{name}>", library, path, line + 1, calls)]
-    words = re.findall(r"[A-Za-z_][\w:]*", re.sub(r",\s*py::const_", "", _without_templates(target)))
+    words = re.findall(r"[A-Za-z_][\w:]*", re.sub(r",\s*py::const_", "", without_templates(target)))
     return [Binding(name, plain_name(words[-1]), library, path, line + 1)] if words else []
 
 
 def plain_name(name: str) -> str:
     """A qualified name without template arguments, pointers and leading colons."""
-    return _without_templates(re.sub(r"\s+", "", name)).partition("<")[0].strip("&*~:")
+    return without_templates(re.sub(r"\s+", "", name)).partition("<")[0].strip("&*~:")
 
 
-def _without_templates(text: str) -> str:
+def without_templates(text: str) -> str:
+    """A text without what is in angle brackets."""
     while "<" in text and (shorter := re.sub(r"<[^<>]*>", "", text)) != text:
         text = shorter
     return text
@@ -249,42 +252,19 @@ def _without_templates(text: str) -> str:
 
 def split_arguments(text: str) -> list[str]:
     """The arguments of a call, split at commas outside of brackets, template arguments and strings."""
-    shape, parts, depth, start = _without_strings(text), [], 0, 0
-    angles = 0
-    for place, mark in enumerate(shape):
-        if mark in "([{":
-            depth += 1
-        elif mark in ")]}":
-            depth -= 1
-        elif mark == "<" and not depth:
-            angles += 1
-        elif mark == ">" and not depth and angles and shape[place - 1] != "-":
-            angles -= 1
-        elif mark == "," and not depth and not angles:
-            parts.append(text[start:place])
-            start = place + 1
-    return [*parts, text[start:]] if text.strip() else []
+    return [str(part) for part in Code(text).split_commas()] if text.strip() else []
 
 
-def closing(text: str, start: int, opening: str, closed: str) -> int:
-    """Where the bracket at `start` is closed; the text's end if it is not."""
-    depth = 0
-    for found in re.compile(f"[{re.escape(opening + closed)}]").finditer(text, start):
-        depth += 1 if found.group() in opening else -1
-        if depth == 0:
-            return found.start()
-    return len(text)
+def _closing(code: Code, place: int) -> int:
+    """Where the bracket here is closed; the code's end if it is not."""
+    try:
+        return code.closing(place)
+    except Unbalanced:
+        return len(code.mask)
 
 
-def _statement_end(shape: str, start: int) -> int:
-    depth = 0
-    for found in re.compile(r"[(){};]").finditer(shape, start):
-        if found.group() == ";" and depth == 0:
-            return found.start()
-        depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(found.group(), 0)
-    return len(shape)
-
-
-def _without_strings(text: str) -> str:
-    """The text with the inside of string literals blank; all offsets stay."""
-    return STRING.sub(lambda found: '"' + " " * (len(found.group()) - 2) + '"', text)
+def _statement_end(code: Code, place: int) -> int:
+    try:
+        return code.outside(";", place)
+    except Unbalanced:
+        return len(code.mask)

@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 import tree_sitter_cuda
 from tree_sitter import Language, Node, Parser
 
-from musadata.mining.kernels.native_bindings import Binding, BindingBlock, binding_blocks, plain_name, read_macros
+from musadata.mining.kernels.native_bindings import (
+    Binding,
+    BindingBlock,
+    binding_blocks,
+    plain_name,
+    read_macros,
+    without_templates,
+)
 
 SUFFIXES = (".cu", ".cuh", ".mu", ".muh", ".cpp", ".cc", ".cxx", ".h", ".hpp", ".inl")
 LANGUAGE = Language(tree_sitter_cuda.language())
@@ -198,9 +205,7 @@ def _launches(body: Node) -> frozenset[tuple[str, int]]:
     found = set()
     for item in LAUNCH.finditer(_text(body)):
         arguments = item.group()[len(item[1]) :].removesuffix("<<<").strip()
-        flat = re.sub(r"[(\[{][^()\[\]{}]*[)\]}]", "", arguments[1:-1])
-        while "<" in flat and (shorter := re.sub(r"<[^<>]*>", "", flat)) != flat:
-            flat = shorter
+        flat = without_templates(re.sub(r"[(\[{][^()\[\]{}]*[)\]}]", "", arguments[1:-1]))
         found.add((plain_name(item[1]), flat.count(",") + 1 if arguments else 0))
     return frozenset(found)
 

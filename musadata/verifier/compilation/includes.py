@@ -13,8 +13,8 @@ from pathlib import Path
 import yaml
 
 from musadata.computed_once import ComputedOnce
+from musadata.cpp import WORD, Code
 from musadata.verifier.compilation.build_cache import build_once, cache_folder, hash_of
-from musadata.verifier.compilation.code import WORD, Code
 from musadata.verifier.compilation.compile_errors import CompileError
 from musadata.verifier.compilation.diagnostics import Diagnostic, render_diagnostics
 from musadata.verifier.compilation.host_toolchain import find_toolchain

@@ -7,7 +7,7 @@ is no floating-point number. Implicit conversions and macros stay as they are.
 import re
 from collections.abc import Iterator
 
-from musadata.verifier.compilation.code import NUMBER, Code, Edit
+from musadata.cpp import NUMBER, Code, Edit
 
 _INTEGER = (
     r"\b(?:int|unsigned|signed|long|size_t|int32_t|uint32_t|int64_t|uint64_t"

@@ -3,8 +3,8 @@
 import re
 from dataclasses import dataclass, replace
 
+from musadata.cpp import Code
 from musadata.verifier.backends.emulated.rewrite import leave_out_foreign_headers, rewrite, rewrite_host
-from musadata.verifier.compilation.code import Code
 from musadata.verifier.compilation.compile_errors import CompileError, Unsupported
 from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.compilation.units import (

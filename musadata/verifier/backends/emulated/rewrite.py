@@ -10,11 +10,11 @@ from pathlib import Path
 
 import yaml
 
+from musadata.cpp import ALIGNMENT, WORD, Code, Edit, Unbalanced
 from musadata.verifier.backends.emulated import ptx
 from musadata.verifier.backends.emulated.conversions import saturate_casts
 from musadata.verifier.backends.emulated.shared import rewrite_shared
 from musadata.verifier.backends.emulated.variables import announce_variables
-from musadata.verifier.compilation.code import ALIGNMENT, WORD, Code, Edit, Unbalanced
 from musadata.verifier.compilation.compile_errors import Unsupported
 from musadata.verifier.compilation.header_folder import read_forwarding_headers
 

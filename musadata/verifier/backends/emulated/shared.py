@@ -7,7 +7,7 @@ CUDA. Dynamic shared memory becomes a pointer; at file scope, where a pointer ca
 import re
 from dataclasses import dataclass
 
-from musadata.verifier.compilation.code import ALIGNMENT, Code, Edit
+from musadata.cpp import ALIGNMENT, Code, Edit
 
 _PREFIX = re.compile(r"\b(extern|static|volatile|const)\Z")
 _ALIGNED = re.compile(rf"\b(?:{'|'.join(ALIGNMENT)})\Z")

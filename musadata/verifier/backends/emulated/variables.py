@@ -6,7 +6,7 @@ host code would access a copy of its own, which no kernel sees.
 
 import re
 
-from musadata.verifier.compilation.code import WORD, Code, Edit
+from musadata.cpp import WORD, Code, Edit
 
 # Declarations without a definition or an address, and variables that the host may read as well.
 _EXCLUDED = frozenset({

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 
+from musadata.cpp import WORD, Code, Edit, Unbalanced
 from musadata.verifier.backends.musa import names
-from musadata.verifier.compilation.code import WORD, Code, Edit, Unbalanced
 from musadata.verifier.compilation.compile_errors import Unsupported
 from musadata.verifier.compilation.sources import CandidateSources
 

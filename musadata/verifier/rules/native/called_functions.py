@@ -10,7 +10,7 @@ from bisect import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from musadata.verifier.compilation.code import CLOSING, OPENING, WORD, Code, Unbalanced
+from musadata.cpp import CLOSING, OPENING, WORD, Code, Unbalanced
 
 _COMPUTES_NAMES = {"getattr", "__getattr__", "__getattribute__", "__dict__", "vars", "attrgetter", "methodcaller"}
 _OTHERS = r"[=\[]|\b(?:struct|class|union|enum|__attribute__)\b"

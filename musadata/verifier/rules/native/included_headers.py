@@ -8,8 +8,8 @@ from pathlib import Path
 
 import yaml
 
+from musadata.cpp import Unbalanced
 from musadata.records import Finding
-from musadata.verifier.compilation.code import Unbalanced
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.name_lists import read_name_lists
 from musadata.verifier.rules.native.tokens import Token, closing_index

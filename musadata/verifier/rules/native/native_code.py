@@ -10,8 +10,8 @@ from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
+from musadata.cpp import Unbalanced
 from musadata.records import Finding
-from musadata.verifier.compilation.code import Unbalanced
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.aten_operators import compute_operators
 from musadata.verifier.rules.name_lists import read_name_lists

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from musadata.verifier.compilation.code import CLOSING, NUMBER, OPENING, WORD, Code, Unbalanced
+from musadata.cpp import CLOSING, NUMBER, OPENING, WORD, Code, Unbalanced
 
 _TOKEN = re.compile(rf'(?P<string>"_*")|(?P<number>{NUMBER})|(?P<word>{WORD})|(?P<sign><<<|>>>|::|->|\S)')
 

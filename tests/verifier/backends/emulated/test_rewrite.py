@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from musadata.cpp import Code
 from musadata.verifier.backends.emulated.emulated_units import assemble
 from musadata.verifier.backends.emulated.rewrite import leave_out_foreign_headers, rewrite
-from musadata.verifier.compilation.code import Code
 from musadata.verifier.compilation.compile_errors import CompileError, Unsupported
 from musadata.verifier.compilation.sources import CandidateSources, from_load_inline
 from musadata.verifier.protocol.message_encoding import decode, encode

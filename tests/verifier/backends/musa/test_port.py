@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from musadata.cpp import Code
 from musadata.verifier.backends.musa.port import NoCounterpart, port_header, port_name, port_source, port_sources
-from musadata.verifier.compilation.code import Code
 from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.rules.native.tokens import read_tokens
 from tests.adversarial.programs import read_programs

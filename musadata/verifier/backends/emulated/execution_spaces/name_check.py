@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from musadata.verifier.compilation.code import ALIGNMENT, WORD, Code, Unbalanced
+from musadata.cpp import ALIGNMENT, WORD, Code, Unbalanced
 from musadata.verifier.rules.name_lists import read_name_lists
 
 _DEVICE = frozenset({"__global__", "__device__"})

@@ -3,9 +3,9 @@
 import re
 from dataclasses import dataclass, field
 
+from musadata.cpp import Code
 from musadata.verifier.backends.emulated.ptx.instructions import statement
 from musadata.verifier.backends.emulated.ptx.operands import SPECIAL, TYPES, Operand
-from musadata.verifier.compilation.code import Code
 from musadata.verifier.compilation.compile_errors import Unsupported
 
 _CONSTRAINTS = {"h": "uint16_t", "r": "uint32_t", "l": "uint64_t", "f": "float", "d": "double"}
