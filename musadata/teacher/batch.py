@@ -24,7 +24,7 @@ from typing import Any, Protocol
 from musadata.config import RequestsConfig, TeacherConfig
 from musadata.errors import BudgetSpent, MusadataError
 from musadata.teacher.chat import TryAgain, body_of, check_status, name_of, one_line, read_answer, server_key
-from musadata.teacher.protocol import Answer, Keep, Request, RequestFailed
+from musadata.teacher.protocol import Answer, Keep, RemoteTeacher, Request, RequestFailed
 
 _SETTLE_SECONDS = 5.0  # without another request, then what is there makes a batch
 _POLL_SECONDS = 30.0
@@ -147,7 +147,7 @@ class FolderBatches:
         return found, still_s > _STILL_SECONDS or asked == {line["custom_id"] for line in found}
 
 
-class BatchTeacher:
+class BatchTeacher(RemoteTeacher):
     """Asks a batch service. `answer` may be called from any number of threads; what waits together is sent together.
 
     Attributes:
@@ -174,9 +174,6 @@ class BatchTeacher:
         self._said: dict[str, float] = {}  # batch -> when
         self._stopped: BaseException | None = None
         self._thread: threading.Thread | None = None
-
-    def answer(self, request: Request) -> Answer:
-        return self.answer_and_keep(request, lambda result: None)
 
     def answer_and_keep(self, request: Request, keep: Keep) -> Answer:
         """The model's reply, when its batch is done.
@@ -233,12 +230,6 @@ class BatchTeacher:
         self.stop(MusadataError("was closed", where=self.name, remedy="run the same command again"))
         if self._thread is not None:
             self._thread.join()
-
-    def __enter__(self) -> "BatchTeacher":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _read(self, request: Request, line: dict[str, Any]) -> Answer:
         response, error = line.get("response") or {}, line.get("error")

@@ -35,7 +35,7 @@ from musadata.teacher.chat import (
     server_key,
 )
 from musadata.teacher.loop import start_loop
-from musadata.teacher.protocol import Answer, Done, Keep, Request, RequestFailed, RequestKind
+from musadata.teacher.protocol import Answer, Done, Keep, Request, RequestFailed, RequestKind, SubmittingTeacher
 from musadata.teacher.request_gate import RequestGate
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -113,7 +113,7 @@ class _Caller:
         raise self._result
 
 
-class OpenAITeacher:
+class OpenAITeacher(SubmittingTeacher):
     """Asks a chat endpoint. Usable as a context manager; closing it drops the connections.
 
     Attributes:
@@ -161,15 +161,6 @@ class OpenAITeacher:
         self._stopped: BaseException | None = None
         self._structured = True  # until the server says that it does not know response_format
 
-    def answer(self, request: Request) -> Answer:
-        """The model's reply.
-
-        Raises:
-            RequestFailed: this request got no usable answer, though it was sent again as the config says.
-            MusadataError: every request would fail: no server, a refused key, no such model, no quota.
-        """
-        return self.answer_and_keep(request, lambda result: None)
-
     def answer_and_keep(self, request: Request, keep: Keep) -> Answer:
         """`answer`, with `keep` called for the result while its slot is still held."""
         caller = _Caller()
@@ -207,12 +198,6 @@ class OpenAITeacher:
         if loop is not None:
             asyncio.run_coroutine_threadsafe(self._close(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
-
-    def __enter__(self) -> "OpenAITeacher":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:

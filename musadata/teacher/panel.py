@@ -16,7 +16,7 @@ _ROLES = {
 }
 
 
-class Panel:
+class Panel(SubmittingTeacher):
     """Asks one of several teachers. The same request always goes to the same one.
 
     A conversation is drawn for one of the generators by their weights. Its later turns stay with that teacher if it is
@@ -33,9 +33,6 @@ class Panel:
     def name_for(self, request: Request) -> str:
         """The name of the teacher that this request goes to."""
         return self._chosen(request).name
-
-    def answer(self, request: Request) -> Answer:
-        return self._chosen(request).answer(request)
 
     def answer_and_keep(self, request: Request, keep: Keep) -> Answer:
         return self._chosen(request).answer_and_keep(request, keep)
@@ -65,12 +62,6 @@ class Panel:
     def close(self) -> None:
         for _, teacher in self._members:
             teacher.close()
-
-    def __enter__(self) -> "Panel":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def _chosen(self, request: Request) -> RemoteTeacher:
         role = _ROLES[request.kind]

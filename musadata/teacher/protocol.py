@@ -110,8 +110,7 @@ class Teacher(Protocol):
     The same request gives the same answer wherever that is in the teacher's power.
     """
 
-    @property
-    def name(self) -> str: ...
+    name: str
 
     def answer(self, request: Request) -> Answer: ...
 
@@ -157,12 +156,21 @@ Conversation = Generator[Request, Answer, Result]
 
 @runtime_checkable
 class RemoteTeacher(Teacher, Protocol):
-    """A teacher behind a server.
+    """A teacher behind a server, or an engine of its own. As a context manager it is closed at the end of the block.
 
     `answer_and_keep` has `keep` write down the result before the next request is sent in its place, so that what a
     killed process has to ask again is never more than what it had in flight. `stop` ends all requests with an error.
     `check_server` raises MusadataError where no request can be answered.
     """
+
+    def answer(self, request: Request) -> Answer:
+        """The model's reply.
+
+        Raises:
+            RequestFailed: this request got no usable answer, though it was sent again as the config says.
+            MusadataError: every request would fail: no server, a refused key, no such model, no quota.
+        """
+        return self.answer_and_keep(request, lambda result: None)
 
     def answer_and_keep(self, request: Request, keep: Keep) -> Answer: ...
 
@@ -172,9 +180,11 @@ class RemoteTeacher(Teacher, Protocol):
 
     def close(self) -> None: ...
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(self, *exception: object) -> None: ...
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
 
 @runtime_checkable

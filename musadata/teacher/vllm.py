@@ -13,12 +13,12 @@ from musadata.config import RequestsConfig, TeacherConfig
 from musadata.errors import BudgetSpent, Cancelled, MusadataError
 from musadata.teacher.chat import REASONING_SCHEMA, TryAgain, body_of, name_of, one_line, read_answer
 from musadata.teacher.loop import start_loop
-from musadata.teacher.protocol import Answer, Keep, Request, RequestFailed
+from musadata.teacher.protocol import Answer, Keep, RemoteTeacher, Request, RequestFailed
 
 _EXTRA = "pip install 'musadata[vllm]'"
 
 
-class VLLMTeacher:
+class VLLMTeacher(RemoteTeacher):
     """Asks a model that this process loads. `answer` may be called from any number of threads.
 
     Attributes:
@@ -36,9 +36,6 @@ class VLLMTeacher:
         self._tasks: set[asyncio.Task[Answer]] = set()
         self._count = 0
         self._stopped: BaseException | None = None
-
-    def answer(self, request: Request) -> Answer:
-        return self.answer_and_keep(request, lambda result: None)
 
     def answer_and_keep(self, request: Request, keep: Keep) -> Answer:
         """The model's reply.
@@ -84,12 +81,6 @@ class VLLMTeacher:
         if self._loop is not None:
             asyncio.run_coroutine_threadsafe(self._shut(), self._loop).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
-
-    def __enter__(self) -> "VLLMTeacher":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     async def _shut(self) -> None:
         engine, self._engine = self._engine, None
