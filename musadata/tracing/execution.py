@@ -11,9 +11,9 @@ import torch
 from musadata.records import InputSpec, Trace
 from musadata.rows import restore
 from musadata.tasks.reference_loading import load_reference
+from musadata.tasks.sizing.sizes import Specs
 from musadata.tracing.inputs import draw
 from musadata.tracing.shape_sets import (
-    Specs,
     elements,
     has_uneven_size,
     lengthen,

@@ -10,10 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from musadata.records import InputSpec
-from musadata.tasks.sizing.sizes import is_broadcast, size_at
-
-Specs = tuple[InputSpec, ...]
-Place = tuple[int, int]  # (argument, dimension)
+from musadata.tasks.sizing.sizes import Place, Specs, groups, size_at
 
 # A set may hold twice the elements of the task's own, but small tasks may grow to this many anyway.
 _ALWAYS_SMALL = 4096
@@ -45,7 +42,7 @@ def vary_shapes(own: Specs, runs: Callable[[Specs], bool], rotation: int = 0) ->
         if changed & places:
             continue
         grow = (len(changed) + rotation) % 2 == 0
-        for size in sizes(_size_at(own, places), grow, rotation):
+        for size in sizes(size_at(own, min(places)), grow, rotation):
             trial = resize(current, places, size)
             if not is_modest(trial, own) or _pairs_up(own, trial, places):
                 continue
@@ -243,36 +240,6 @@ def _exchange(spec: InputSpec, axes: tuple[int, int], old: tuple[int, int], new:
     return dataclasses.replace(spec, shape=tuple(shape))
 
 
-def groups(specs: Specs) -> Iterator[frozenset[Place]]:
-    """Sets of dimensions of one size that may have to change together, most plausible first, none twice.
-
-    Same axis from the left (a batch), same axis from the right (features that broadcast), the same size anywhere
-    (lengths that meet in a product), each dimension alone. Sizes of 1 that broadcast are left out.
-    """
-    places = [(index, axis) for index, spec in enumerate(specs) for axis in range(len(spec.shape))]
-    places = [place for place in places if not is_broadcast(specs, place)]
-
-    def size(place: Place) -> int:
-        return specs[place[0]].shape[place[1]]
-
-    def from_right(place: Place) -> int:
-        return place[1] - len(specs[place[0]].shape)
-
-    keys: list[Callable[[Place], object]] = [
-        lambda place: (size(place), place[1]),
-        lambda place: (size(place), from_right(place)),
-        size,
-        lambda place: place,
-    ]
-    seen: set[frozenset[Place]] = set()
-    for key in keys:
-        for value in dict.fromkeys(key(place) for place in places):
-            group = frozenset(place for place in places if key(place) == value)
-            if group not in seen:
-                seen.add(group)
-                yield group
-
-
 def sizes(size: int, grow: bool, rotation: int = 0) -> list[int]:
     """New sizes for a dimension, best first: odd ones just off it, then ones that keep small factors.
 
@@ -309,8 +276,3 @@ def elements(specs: Sequence[InputSpec]) -> int:
 def has_uneven_size(specs: Sequence[InputSpec]) -> bool:
     """Whether some dimension is not a power of two."""
     return any(size & (size - 1) for spec in specs for size in spec.shape)
-
-
-def _size_at(specs: Specs, places: frozenset[Place]) -> int:
-    index, axis = min(places)
-    return specs[index].shape[axis]

@@ -6,13 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musadata.records import InputSpec
-from musadata.tasks.sizing.sizes import groups as measured_groups
+from musadata.tasks.sizing.sizes import groups
 from musadata.tracing.execution import trace_reference
 from musadata.tracing.shape_sets import (
     MANY,
     elements,
     exchanges,
-    groups,
     has_uneven_size,
     lengthen,
     multiply,
@@ -129,9 +128,8 @@ def test_groups_come_from_the_most_plausible_to_the_single_dimension_and_never_t
 )
 def test_a_size_of_one_that_broadcasts_keeps_it(shapes, stays):
     own = specs_of(*shapes)
-    for listed in (groups(own), measured_groups(own)):
-        places = set().union(*listed)
-        assert places == {(index, axis) for index, shape in enumerate(shapes) for axis in range(len(shape))} - stays
+    places = set().union(*groups(own))
+    assert places == {(index, axis) for index, shape in enumerate(shapes) for axis in range(len(shape))} - stays
 
 
 def test_a_scale_of_what_a_layer_makes_of_the_input_keeps_its_size_of_one():

@@ -11,9 +11,9 @@ import torch
 from musadata.records import InputSpec
 from musadata.rows import restore
 from musadata.tasks.reference_loading import build_model, load_reference
-from musadata.tasks.sizing.sizes import size_at
+from musadata.tasks.sizing.sizes import Specs, groups, size_at
 from musadata.tracing.inputs import draw
-from musadata.tracing.shape_sets import Specs, groups, resize
+from musadata.tracing.shape_sets import resize
 
 _MOST_TRIALS = 20
 _WHOLE_WARPS = 64
