@@ -45,7 +45,7 @@ from musadata.sampling.diversity import choose_diverse
 from musadata.sampling.structure import describe_structure
 from musadata.storage.commits import Commit, find_commit, require_commit, write_commit
 from musadata.storage.journal import Journal
-from musadata.storage.shards import ShardWriter, deal, read_rows, read_shard, write_shard
+from musadata.storage.shards import ShardWriter, deal, read_rows, read_shard
 from musadata.teacher.claims.judging import judge_claims, share_checked
 from musadata.teacher.claims.steps import parse_claims, parse_steps, render_analysis
 from musadata.teacher.prompts import (
@@ -61,6 +61,7 @@ from pipelines.assembly import Assemble
 from pipelines.rollout_steps import Converse
 from pipelines.stage2 import Annotate
 from pipelines.steps import ShardStep
+from tests.written_shards import write_shard
 
 STAGES = "stage1", "stage2", "stage3"
 ROWS_PER_SHARD = 250

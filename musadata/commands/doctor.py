@@ -17,7 +17,7 @@ from rich.text import Text
 from musadata.corpus.manifest import MANIFEST, open_corpus, read_manifest
 from musadata.errors import MusadataError
 from musadata.storage import files
-from musadata.storage.commits import run_again
+from musadata.storage.shards import run_again
 
 LEAST_ROOM, AMPLE_ROOM = 200 << 20, 2 << 30  # bytes: without the first a run does not begin
 

@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass
 
 from musadata.errors import MusadataError
 from musadata.storage import files
-from musadata.storage.commits import run_again
-from musadata.storage.shards import Shard, deal, shard_of
+from musadata.storage.shards import Shard, deal, run_again, shard_of
 
 _JOURNALS, _UNITS = ("_journal", "stage1"), "units.json"
 

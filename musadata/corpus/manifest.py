@@ -16,8 +16,8 @@ from musadata.rows import plain
 from musadata.storage import files
 from musadata.storage.attempts import TEMPORARY_SUFFIX
 from musadata.storage.code_version import code_version
-from musadata.storage.commits import COMMITS, Commit, commit_path, damage, list_commits, run_again
-from musadata.storage.shards import SPLITS, Output, read_file_columns
+from musadata.storage.commits import COMMITS, Commit, commit_path, damage, list_commits
+from musadata.storage.shards import SPLITS, Output, read_file_columns, run_again
 from musadata.tasks.balance import sampling_weights
 from musadata.tasks.splits import LEAST_TASKS, split_size
 

@@ -16,7 +16,7 @@ from typing import Any
 from musadata.errors import MusadataError
 from musadata.rows import plain
 from musadata.storage import files
-from musadata.storage.shards import Output, Shard, stage_command
+from musadata.storage.shards import Output, Shard, run_again
 
 COMMITS = "_commits"
 
@@ -59,10 +59,10 @@ def input_hashes(inputs: Sequence[Commit], *, reads: Iterable[str] = ()) -> tupl
     )
 
 
-def find_commit(corpus: str, stage: str, shard: Shard, digest: str, *, verify: bool = False) -> Commit | None:
-    """The commit of a shard, None unless it has this digest and its files are whole (`verify` also hashes them)."""
+def find_commit(corpus: str, stage: str, shard: Shard, digest: str) -> Commit | None:
+    """The commit of a shard, None unless it has this digest and its files are whole."""
     commit = read_commit(corpus, stage, shard)
-    if commit is None or commit.digest != digest or damage(corpus, commit, verify=verify):
+    if commit is None or commit.digest != digest or damage(corpus, commit):
         return None
     return commit
 
@@ -167,8 +167,3 @@ def parse_commit(data: bytes) -> Commit:
 def commit_path(corpus: str, stage: str, shard: Shard) -> str:
     """Where the record of a shard is kept."""
     return files.join(corpus, COMMITS, stage, f"{shard}.json")
-
-
-def run_again(stage: str, corpus: str) -> str:
-    """The command that makes a stage; "stage1.probe" is a step of stage 1."""
-    return f"run `{stage_command(stage, corpus)}`"

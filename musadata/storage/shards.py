@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import typing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -217,19 +217,6 @@ class SplitWriter:
                 files.remove(self._path(split))
 
 
-def write_shard(corpus: str, dataset: str, shard: Shard, rows: Iterable[Any], kind: type, *, name: str = "") -> Output:
-    """Write `rows` (dataclasses of `kind`, in the order to keep) as one shard, through a temporary name.
-
-    Raises:
-        MusadataError: the file system refuses.
-    """
-    name = name or ("train" if is_split(dataset, kind) else "")
-    with ShardWriter(corpus, dataset, shard, kind, name=name) as writer:
-        for row in rows:
-            writer.write(row)
-    return writer.output
-
-
 def read_shard(corpus: str, dataset: str, shard: Shard, kind: type[Row], *, name: str = "") -> Iterator[Row]:
     """The rows of a shard, in order, a batch at a time; of a dataset with splits those of all its files.
 
@@ -297,14 +284,14 @@ def _reading(path: str) -> Iterator[pq.ParquetFile]:
 _MAKERS = {"tasks": "stage1", "kernels": "stage1", "probed": "stage1", "annotations": "stage2", "rejects": "all"}
 
 
-def stage_command(stage: str, corpus: str) -> str:
+def run_again(stage: str, corpus: str) -> str:
     """The command that makes a stage; "stage1.probe" is a step of stage 1."""
-    return f"python -m pipelines.{stage.partition('.')[0]} --config CONFIG --corpus {corpus}"
+    return f"run `python -m pipelines.{stage.partition('.')[0]} --config CONFIG --corpus {corpus}`"
 
 
 def _run_again(path: str) -> str:
     corpus, _, dataset = path.rpartition("/")[0].rpartition("/")
-    return f"run `{stage_command(_MAKERS.get(dataset.lstrip('_'), 'stage3'), corpus or '.')}` again"
+    return f"{run_again(_MAKERS.get(dataset.lstrip('_'), 'stage3'), corpus or '.')} again"
 
 
 def _file_schema(dataset: str, kind: type) -> pa.Schema:

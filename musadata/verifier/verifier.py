@@ -422,12 +422,7 @@ def _make_verdict(judgement: Judgement, backend: Backend) -> Verdict:
     medians = {timing.name: timing.median_ms for timing in judgement.timings}
     speedup = medians["eager"] / medians["candidate"] if {"eager", "candidate"} <= set(medians) else None
     return Verdict(
-        accepted=False,
         stage=judgement.stage,
-        error_class=None,
-        test_share=0.0,
-        findings=(),
-        feedback="",
         backend=backend.name,
         device=backend.device,
         driver=backend.driver,
@@ -438,7 +433,6 @@ def _make_verdict(judgement: Judgement, backend: Backend) -> Verdict:
         kernels=judgement.kernels,
         timings=judgement.timings,
         speedup=speedup,
-        reward=0.0,
         own_share=judgement.own_share,
         facts=judgement.facts,
     )

@@ -14,7 +14,8 @@ from musadata.corpus.publish import publish
 from musadata.errors import MusadataError
 from musadata.records import Annotation, Reject, Task
 from musadata.storage.commits import ensure_commit, input_hashes, list_commits, require_commit
-from musadata.storage.shards import Shard, deal, write_shard
+from musadata.storage.shards import Shard, deal
+from tests.written_shards import write_shard
 
 CONFIG = Config(sources=(SourceConfig(SourceType.PACKAGE, name="torch"),), seed=5, shards=2)
 

@@ -9,9 +9,10 @@ from musadata.corpus.manifest import create_corpus
 from musadata.records import Annotation, Task
 from musadata.storage import shards
 from musadata.storage.commits import Commit, write_commit
-from musadata.storage.shards import Shard, write_shard
+from musadata.storage.shards import Shard
 from pipelines.steps import annotated_tasks
 from tests.tracing.examples import task_of
+from tests.written_shards import write_shard
 
 CONFIG = Config((SourceConfig(SourceType.PACKAGE, "torch"),))
 SHARD = Shard(0, 1)

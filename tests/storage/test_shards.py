@@ -26,9 +26,9 @@ from musadata.storage.shards import (
     parse_shard_name,
     read_shard,
     shard_of,
-    write_shard,
 )
 from musadata.training_rows import SftRow
+from tests.written_shards import write_shard
 
 SHARD = Shard(3, 16)
 KINDS = pytest.mark.parametrize("dataset", DATASETS.values(), ids=lambda dataset: dataset.name)
@@ -86,7 +86,8 @@ def test_all_shards_of_a_dataset_have_one_schema_whatever_their_rows(dataset, tm
 
 def test_the_same_rows_give_the_same_bytes_in_another_process(tmp_path):
     program = (
-        "import sys; from musadata.storage.shards import Shard, write_shard; from musadata.records import Reject\n"
+        "import sys; from musadata.storage.shards import Shard; from musadata.records import Reject\n"
+        "from tests.written_shards import write_shard\n"
         "rows = [Reject(1, 't', 'p', 'r', 'x' * (i % 50), str(i)) for i in range(9000)]\n"
         "print(write_shard(sys.argv[1], 'rejects', Shard(0, 1), rows, Reject).sha256)"
     )
