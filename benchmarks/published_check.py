@@ -1,15 +1,15 @@
 """Whether a candidate is right on inputs that its reference declares, without any of the verifier's code.
 
 A task as JSON comes on standard input, and one line of JSON leaves on standard output. The candidate is compiled with
-PyTorch's own `load_inline` and runs on the device, if there is one. It is right if it agrees with the reference within
-the tolerances below on all draws but one in a hundred, where a comparison of nearly equal numbers may turn out
-differently. `right` is null if it could not be compiled, and false if it then fails.
+PyTorch's own `load_inline` in the task's folder, where the next one of the same sources finds what was built, and runs
+on the device, if there is one. It is right if it agrees with the reference within the tolerances below on all draws but
+one in a hundred, where a comparison of nearly equal numbers may turn out differently. `right` is null if it could not
+be compiled, and false if it then fails.
 """
 
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,13 +28,12 @@ def main() -> int:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.backends.cudnn.allow_tf32 = False
     found: dict[str, Any] = {"right": None, "device": torch.cuda.get_device_name() if device == "cuda" else device}
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["TORCH_EXTENSIONS_DIR"] = folder
-        try:
-            reference, candidate = _execute(task["reference"]), _execute(task["candidate"])
-            found |= _compare(reference, candidate, device, task["draws"])
-        except Exception as error:
-            found["error"] = f"{type(error).__name__}: {error}"[-3000:]
+    os.environ["TORCH_EXTENSIONS_DIR"] = task["folder"]
+    try:
+        reference, candidate = _execute(task["reference"]), _execute(task["candidate"])
+        found |= _compare(reference, candidate, device, task["draws"])
+    except Exception as error:
+        found["error"] = f"{type(error).__name__}: {error}"[-3000:]
     said.write(json.dumps(found) + "\n")
     said.flush()
     return 0

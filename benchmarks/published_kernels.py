@@ -27,12 +27,14 @@ import subprocess
 import sys
 import time
 import traceback
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any
 from unittest import mock
@@ -127,23 +129,37 @@ def _check_all(kernels: list[Published], workers: int, seconds: float, path: Pat
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = Lock()
 
-    def check(one: Published) -> None:
+    def check(one: Published, folder: Path) -> None:
         if time.monotonic() > until:
             return
         start = time.monotonic()
-        entry = {"name": one.name, "digest": one.digest, **_check(one, seconds)}
+        entry = {"name": one.name, "digest": one.digest, **_check(one, folder, seconds)}
         entry["seconds"] = round(time.monotonic() - start, 1)
         with lock, path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
             print(f"{entry['seconds']:5.1f} s {one.name}: {entry['right']} {entry.get('error', '')[-200:]}", flush=True)
 
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(check, [one for one in kernels if one.name not in done]))
+    earlier: Counter[str] = Counter()
+    waves = defaultdict(list)  # those of the same sources one after the other, so that the others need not compile
+    for one in kernels:
+        sources = content_id("sources", one.candidate.partition("\nclass ModelNew")[0])
+        if one.name not in done:
+            waves[earlier[sources]].append((one, sources))
+        earlier[sources] += 1
+    with TemporaryDirectory() as folder, ThreadPoolExecutor(workers) as pool:
+        ordered = [pair for _, wave in sorted(waves.items()) for pair in wave]
+        list(pool.map(lambda pair: check(pair[0], Path(folder, pair[1])), ordered))
 
 
-def _check(one: Published, seconds: float) -> Said:
+def _check(one: Published, folder: Path, seconds: float) -> Said:
     """What a process of its own says of it, which is killed with all that it started once its time is over."""
-    task = {"reference": one.reference, "candidate": one.candidate, "draws": _CHECKED_DRAWS}
+    folder.mkdir(exist_ok=True)
+    task = {
+        "reference": one.reference,
+        "candidate": one.candidate,
+        "draws": _CHECKED_DRAWS,
+        "folder": str(folder),
+    }
     command = [sys.executable, str(_CHECK)]
     start = partial(subprocess.Popen, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with start(command, env={"MAX_JOBS": "2", **os.environ}, start_new_session=True) as process:

@@ -58,9 +58,9 @@ def test_each_kernel_is_checked_in_a_process_of_its_own(tmp_path: Path):
     assert len(path.read_text().splitlines()) == len(kernels)  # none is checked again
 
 
-def test_check_that_takes_too_long_is_ended():
+def test_check_that_takes_too_long_is_ended(tmp_path: Path):
     hanging = Published("hanging", 8, REFERENCE, CANDIDATE + "time.sleep(600)")
-    assert _check(hanging, 1) == {"right": None, "error": "not done after 1 s"}
+    assert _check(hanging, tmp_path, 1) == {"right": None, "error": "not done after 1 s"}
 
 
 def test_verdicts_are_compared_with_the_check():

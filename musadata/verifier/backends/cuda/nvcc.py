@@ -11,6 +11,7 @@ from musadata.errors import MusadataError
 from musadata.verifier.backends.cuda import reduced_prelude
 from musadata.verifier.backends.cuda.nvcc_errors import may_clash, may_need_full_headers
 from musadata.verifier.backends.cuda.phases import HEADERS, SOURCE, Prelude, share_phases
+from musadata.verifier.backends.cuda.reduced_prelude import APART
 from musadata.verifier.backends.native.watched_calls import COUNTED_CALLS, NATIVE_FOLDER, Wrappers
 from musadata.verifier.backends.torch_abi.bridge import build_support, include_folder, support_folders
 from musadata.verifier.compilation.build_cache import cache_folder, hash_code, hash_of, keep_library
@@ -198,9 +199,9 @@ def _ways(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain) -> Iterat
     support = [str(build_support(tuple(nvcc.include_flags), nvcc.version))]
     whole = Prelude(_PRELUDE, include_folder())
     preludes = [(reduced_prelude.build_prelude(), reduced_prelude.FLAGS)] if reduced_prelude.suffices(sources) else []
-    host = _host_command(nvcc, toolchain, [_STANDARD, f"-I{include_folder()}"])
+    host = _host_command(nvcc, toolchain, [_STANDARD, f"-I{include_folder()}", f"-I{APART}"])
     for prelude, flags in (*preludes, (whole, _FLAGS)):
-        command = _compile_command(nvcc, toolchain, [_STANDARD, *flags, *defines, f"-I{HEADERS}"])
+        command = _compile_command(nvcc, toolchain, [_STANDARD, *flags, *defines, f"-I{HEADERS}", f"-I{APART}"])
         script = share_phases(toolchain, nvcc.version, tuple(command), prelude)
         if script is not None:
             yield _Way("", ["/bin/sh", str(script)], host, support)

@@ -10,6 +10,7 @@ _FOREIGN = re.compile(
     r"(?:TORCH|AT|C10|CAFFE2|PYBIND11|CUDA|CUBLAS|CUSPARSE|NCCL)_|Py[A-Z_]|THP|THC|gpu[A-Z]"
     r"|cu(?:blas|sparse|dnn|solver|rand|fft|tensor)|nccl|nvtx|nvml"
 )
+_MORE = "too many arguments in function call"  # for what the small headers declare
 _NO_SPACE = 'name followed by "::"'
 _NEWER = "conflicts with a previous declaration"  # such as that of C++20's lerp, where PyTorch's standard is C++17
 _ABSENT = re.compile(r"(?:torch|ATen|THC|c10|caffe2|pybind11)/\S+: No such file|undefined (?:reference|symbol)")
@@ -46,4 +47,4 @@ def _is_foreign(error: str, using: bool) -> bool:
     unknown = _UNDEFINED.search(error)
     if unknown is not None:
         return using or _FOREIGN.match(unknown["name"]) is not None
-    return any(said in error for said in (_NO_SPACE, _NEWER)) or _MENTIONED.search(error) is not None
+    return any(said in error for said in (_NO_SPACE, _NEWER, _MORE)) or _MENTIONED.search(error) is not None

@@ -22,6 +22,7 @@ from musadata.verifier.backends.torch_abi.bridge import include_folder
 from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.rules.name_lists import read_name_lists
 
+APART = Path(__file__).with_name("include")  # small headers that no prelude includes
 _PRELUDE = "#define TORCH_ABI_REDUCED\n#include <torch/extension.h>\n#include <cstdio>\n#include <cstdlib>\n"
 FLAGS = ("-D_GLIBCXX_BITS_SPECFUN_H",)  # the guard of the special functions' header, where there is one
 
@@ -59,4 +60,4 @@ def _suffices(text: str, own: set[str]) -> bool:
 def _has(header: str | None, own: set[str]) -> bool:
     if header is None or ".." in header:
         return False
-    return header in _HEADERS or header in own or (include_folder() / header).is_file()
+    return header in _HEADERS or header in own or any((place / header).is_file() for place in (include_folder(), APART))

@@ -25,6 +25,7 @@ FOREIGN = [
     "cuda_source:9: error: 'float lerp(float, float, float)' conflicts with a previous declaration\n",
     "cpp_source:445: error: 'iota' is not a member of 'std'\n",
     'cuda_source(3): error: identifier "AT_DISPATCH_FOO" is undefined\n',
+    "cuda_source(3): error: too many arguments in function call\n",
     'cuda_source(3): error: identifier "cublasHandle_t" is undefined\n',
     'cuda_source(3): error: name followed by "::" must be a class or namespace name\n',
     'cuda_source(3): error: no instance of overloaded function "atomicAdd" matches the argument list\n'

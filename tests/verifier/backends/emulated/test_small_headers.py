@@ -82,6 +82,30 @@ torch::Tensor assigned(torch::Tensor x) {
   row = x;
   return y;
 }
+using namespace torch::indexing;
+std::vector<torch::Tensor> indexed(torch::Tensor x) {
+  auto y = x.clone(), z = torch::zeros_like(x);
+  y.index_put_({1, Slice(None, -1)}, 7);
+  z.index_put_({Slice(), 0}, x.index({"...", 2}));
+  auto rows = torch::arange(2, x.options().dtype(torch::kLong)), ones = z.index({x > 2});
+  z.index_put_({Slice(), rows}, 9);
+  auto views = std::vector<torch::Tensor>{x.index({None, -1}), x.index({Ellipsis, Slice(None, None, 2)})};
+  return {x.index({"...", rows}), ones, x.index({"...", Slice(1, None)}), views[0], views[1], y, z};
+}
+torch::Tensor in_place(torch::Tensor x) {
+  auto y = -x;
+  y += x * 2;
+  y.mul_(y).sub_(torch::where(x > 3, x, y)).masked_fill_(x == 1, -1);
+  return y / (torch::numel(x) - 2);
+}
+std::vector<torch::Tensor> sorted(torch::Tensor x) {
+  at::TensorArg argument{x, "x", 1};
+  at::checkDim("sorted", argument, 2);
+  at::checkScalarType("sorted", argument, torch::kF32);
+  return {std::get<1>(x.sort(1, true)), std::get<0>(torch::max(x, 0)), std::get<1>(x.topk(2, 1, false))};
+}
+int64_t plus(int64_t a, int64_t b) { return a + b; }
+torch::Tensor plus(torch::Tensor a, torch::Tensor b) { return a + b; }
 std::vector<at::Tensor> same(std::vector<at::Tensor> list) { return list; }
 torch::Tensor identity(torch::Tensor x) { return x; }
 
@@ -99,6 +123,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("say", &say);
   m.def("by_reference", &by_reference);
   m.def("assigned", &assigned);
+  m.def("indexed", &indexed);
+  m.def("in_place", &in_place);
+  m.def("sorted", &sorted);
+  m.def("plus", py::overload_cast<int64_t, int64_t>(&plus));
+  m.def("plus", py::overload_cast<torch::Tensor, torch::Tensor>(&plus));
   m.def("same", &same);
   m.def("identity", &identity);
   m.def("twice", [](torch::Tensor x) { return x * 2; });
@@ -211,6 +240,26 @@ def test_an_assignment_to_an_element_writes_its_values(run):
     first, second, third = evaluate(run, "m.assigned(x).tolist()")
     assert (first, second) == ([[0, 1, 2], [3, 4, 5]], [[1, 1, 1], [1, 1, 1]])
     assert third == [[0, 0, 0], [5, 5, 5]]
+
+
+def test_indices_are_as_in_python(run):
+    mine = evaluate(run, "[part.tolist() for part in m.indexed(x)]")
+    views = "x[:, :2], torch.tensor([5.0, 0, 0]), x[..., 1:], x[None, -1], x[..., ::2]"
+    theirs = f"[{views}, torch.tensor([[0.0, 1, 2], [7, 7, 5]]), torch.tensor([[9.0, 9, 0]] * 2)]"
+    assert mine == evaluate(run, f"[part.tolist() for part in {theirs}]")
+    assert evaluate(run, "m.in_place(x).tolist()") == [[0, -0.25, 0], [0, 3, 5]]
+
+
+def test_operators_with_two_results_and_checks_of_arguments(run):
+    expected = [[[2, 1, 0], [2, 1, 0]], [3, 4, 5], [[0, 1], [0, 1]]]
+    assert evaluate(run, "[part.tolist() for part in m.sorted(x)]") == expected
+    said = evaluate(run, "caught(m.sorted, x[0].clone())")
+    assert "Expected 2-dimensional tensor, but got 1-dimensional tensor for argument #1 'x'" in said
+
+
+def test_one_of_several_functions_of_a_name_is_bound(run):
+    assert evaluate(run, "m.plus(2, 3)") == 5
+    assert evaluate(run, "m.plus(x, x)[1].tolist()") == [6, 8, 10]
 
 
 def test_registered_operators_are_reachable_from_torch_ops(run):

@@ -24,12 +24,24 @@ at::Tensor borrow(void* tensor) {
   return at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(impl(tensor)));
 }
 
+template <class Element>
 c10::IValue tensor_list(const Value& value) {
-  c10::List<at::Tensor> list;
+  c10::List<Element> list;
   for (int64_t i = 0; i < value.size; i++) {
-    list.push_back(borrow(static_cast<void**>(value.pointer)[i]));
+    at::Tensor tensor = borrow(static_cast<void**>(value.pointer)[i]);
+    if (tensor.defined() || std::is_same_v<Element, at::Tensor>) {
+      list.push_back(std::move(tensor));
+    } else {
+      list.push_back({});
+    }
   }
   return list;
+}
+
+// A list such as that of index, of which elements may be absent.
+bool takes_gaps(const c10::TypePtr& type) {
+  return type->kind() == c10::TypeKind::ListType &&
+         type->expectRef<c10::ListType>().getElementType()->kind() == c10::TypeKind::OptionalType;
 }
 
 template <class T>
@@ -66,7 +78,7 @@ c10::IValue to_ivalue(const Value& value, const c10::TypePtr& type) {
     case Tag::kDoubleList:
       return number_list<double>(value);
     case Tag::kTensorList:
-      return tensor_list(value);
+      return takes_gaps(type) ? tensor_list<std::optional<at::Tensor>>(value) : tensor_list<at::Tensor>(value);
     case Tag::kDtype:
       return static_cast<int64_t>(value.integer);
     case Tag::kDevice:

@@ -64,6 +64,13 @@ Value call(const char* name, const char* overload, std::initializer_list<Value> 
   }
   return result;
 }
+std::pair<Value, Value> call_for_two(const char* name, const char* overload, std::initializer_list<Value> arguments) {
+  Value results[2];
+  if (!torch_abi_call(name, overload, arguments.begin(), static_cast<int>(arguments.size()), results, 2)) {
+    throw_error({torch_abi_failure()});
+  }
+  return {results[0], results[1]};
+}
 
 at::Tensor Convert<at::Tensor>::from(const Value& value) {
   if (value.tag == Tag::kNone) {

@@ -14,6 +14,11 @@ template <class... Arguments>
 Tensor tensor_of(const char* name, const char* overload, const Arguments&... arguments) {
   return Tensor::from(call(name, overload, {make(arguments)...}));
 }
+template <class... Arguments>
+std::tuple<Tensor, Tensor> tensors_of(const char* name, const char* overload, const Arguments&... arguments) {
+  const auto [first, second] = torch_abi::call_for_two(name, overload, {make(arguments)...});
+  return {Tensor::from(first), Tensor::from(second)};
+}
 // In-place operators return their first argument, whose extra reference is dropped here.
 template <class... Arguments>
 void in_place(const char* name, const char* overload, const Arguments&... arguments) {
@@ -36,6 +41,40 @@ struct Pointers {
     return list;
   }
 };
+
+// What PyTorch does with indices: all but tensors make a view, of which each of these indexes its dimension.
+std::pair<Tensor, std::vector<Tensor>> take_slices(const Tensor& x, std::initializer_list<indexing::TensorIndex> indices) {
+  using Kind = indexing::TensorIndex::Kind;
+  int64_t taken = 0;
+  for (const auto& one : indices) {
+    taken += one.kind == Kind::kTensor && one.tensor.scalar_type() == kBool ? one.tensor.dim()
+             : one.kind != Kind::kNone && one.kind != Kind::kEllipsis ? 1 : 0;
+  }
+  Tensor view = x;
+  std::vector<Tensor> tensors;
+  int64_t d = 0;
+  for (const auto& one : indices) {
+    switch (one.kind) {
+      case Kind::kNone:
+        view = view.unsqueeze(d++);
+        break;
+      case Kind::kEllipsis:
+        d += x.dim() - taken;
+        break;
+      case Kind::kInteger:
+        view = view.select(d, one.integer);
+        break;
+      case Kind::kSlice:
+        view = view.slice(d++, one.slice.start, one.slice.stop, one.slice.step.value_or(1));
+        break;
+      case Kind::kTensor:
+        tensors.resize(static_cast<size_t>(d));
+        tensors.push_back(one.tensor);
+        d += one.tensor.scalar_type() == kBool ? one.tensor.dim() : 1;
+    }
+  }
+  return {view, tensors};
+}
 
 // `name` may hold an overload after a dot.
 Tensor factory(const char* name, std::initializer_list<Value> leading, const TensorOptions& options) {
@@ -149,6 +188,26 @@ Tensor Tensor::narrow(int64_t d, int64_t start, int64_t length) const {
 }
 Tensor Tensor::select(int64_t d, int64_t index) const { return tensor_of("aten::select", "int", *this, d, index); }
 Tensor Tensor::operator[](int64_t index) const { return select(0, index); }
+Tensor Tensor::index(std::initializer_list<indexing::TensorIndex> indices) const {
+  const auto [view, tensors] = take_slices(*this, indices);
+  return tensors.empty() ? view : Tensor::from(call("aten::index", "Tensor", {make(view), Pointers(tensors).value()}));
+}
+const Tensor& Tensor::index_put_(std::initializer_list<indexing::TensorIndex> indices, const Tensor& values) const {
+  const auto [view, tensors] = take_slices(*this, indices);
+  if (tensors.empty()) {
+    view.copy_(values);
+  } else {
+    Tensor::from(call("aten::index_put_", "", {make(view), Pointers(tensors).value(), make(values)}));
+  }
+  return *this;
+}
+const Tensor& Tensor::index_put_(std::initializer_list<indexing::TensorIndex> indices, const Scalar& value) const {
+  return index_put_(indices, scalar_tensor(value, options()));
+}
+indexing::TensorIndex::TensorIndex(const char* ellipsis) : kind(Kind::kEllipsis) {
+  TORCH_CHECK_VALUE(std::string(ellipsis) == "...", "Expected \"...\" to represent an ellipsis index, but got \"",
+                    ellipsis, "\"");
+}
 Tensor Tensor::as_strided(IntArrayRef size, IntArrayRef stride) const {
   return tensor_of("aten::as_strided", "", *this, size, stride);
 }
@@ -205,15 +264,36 @@ TORCH_ABI_OPERATOR(+, add)
 TORCH_ABI_OPERATOR(-, sub)
 TORCH_ABI_OPERATOR(*, mul)
 TORCH_ABI_OPERATOR(/, div)
+TORCH_ABI_OPERATOR(==, eq)
+TORCH_ABI_OPERATOR(!=, ne)
+TORCH_ABI_OPERATOR(<, lt)
+TORCH_ABI_OPERATOR(>, gt)
+TORCH_ABI_OPERATOR(<=, le)
+TORCH_ABI_OPERATOR(>=, ge)
+TORCH_ABI_OPERATOR(&, bitwise_and)
+TORCH_ABI_OPERATOR(|, bitwise_or)
 #undef TORCH_ABI_OPERATOR
+Tensor operator-(const Tensor& x) { return x.neg(); }
+#define TORCH_ABI_IN_PLACE(name)                                                                              \
+  const Tensor& Tensor::name(const Tensor& other) const {                                                     \
+    return in_place("aten::" #name, "Tensor", *this, other), *this;                                           \
+  }                                                                                                           \
+  const Tensor& Tensor::name(const Scalar& other) const {                                                     \
+    return in_place("aten::" #name, "Scalar", *this, other), *this;                                           \
+  }
+TORCH_ABI_IN_PLACE(add_)
+TORCH_ABI_IN_PLACE(sub_)
+TORCH_ABI_IN_PLACE(mul_)
+TORCH_ABI_IN_PLACE(div_)
+#undef TORCH_ABI_IN_PLACE
 Tensor Tensor::add(const Tensor& other, const Scalar& alpha) const {
   return Tensor::from(call("aten::add", "Tensor", {make(*this), make(other), named("alpha", make(alpha))}));
 }
-Tensor Tensor::sum(IntArrayRef dims, bool keepdim) const {
-  return tensor_of("aten::sum", "dim_IntList", *this, dims, keepdim);
+Tensor Tensor::sum(IntArrayRef dims, bool keepdim, std::optional<ScalarType> dtype) const {
+  return Tensor::from(call("aten::sum", "dim_IntList", {make(*this), make(dims), make(keepdim), named("dtype", make(dtype))}));
 }
-Tensor Tensor::mean(IntArrayRef dims, bool keepdim) const {
-  return tensor_of("aten::mean", "dim", *this, dims, keepdim);
+Tensor Tensor::mean(IntArrayRef dims, bool keepdim, std::optional<ScalarType> dtype) const {
+  return Tensor::from(call("aten::mean", "dim", {make(*this), make(dims), make(keepdim), named("dtype", make(dtype))}));
 }
 Tensor Tensor::amax(IntArrayRef dims, bool keepdim) const {
   return tensor_of("aten::amax", "", *this, dims, keepdim);
@@ -225,10 +305,48 @@ Tensor Tensor::matmul(const Tensor& other) const { return tensor_of("aten::matmu
 Tensor Tensor::mm(const Tensor& other) const { return tensor_of("aten::mm", "", *this, other); }
 Tensor Tensor::bmm(const Tensor& other) const { return tensor_of("aten::bmm", "", *this, other); }
 Tensor Tensor::softmax(int64_t d) const { return tensor_of("aten::softmax", "int", *this, d); }
-Tensor Tensor::cumsum(int64_t d) const { return tensor_of("aten::cumsum", "", *this, d); }
+Tensor Tensor::cumsum(int64_t d, std::optional<ScalarType> dtype) const {
+  return Tensor::from(call("aten::cumsum", "", {make(*this), make(d), named("dtype", make(dtype))}));
+}
 Tensor Tensor::index_select(int64_t d, const Tensor& index) const {
   return tensor_of("aten::index_select", "", *this, d, index);
 }
+Tensor Tensor::gather(int64_t d, const Tensor& index) const { return tensor_of("aten::gather", "", *this, d, index); }
+Tensor Tensor::masked_fill(const Tensor& mask, const Scalar& value) const {
+  return tensor_of("aten::masked_fill", "Scalar", *this, mask, value);
+}
+const Tensor& Tensor::masked_fill_(const Tensor& mask, const Scalar& value) const {
+  return in_place("aten::masked_fill_", "Scalar", *this, mask, value), *this;
+}
+Tensor Tensor::masked_select(const Tensor& mask) const { return tensor_of("aten::masked_select", "", *this, mask); }
+Tensor Tensor::nonzero() const { return tensor_of("aten::nonzero", "", *this); }
+Tensor Tensor::repeat(IntArrayRef times) const { return tensor_of("aten::repeat", "", *this, times); }
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  return tensor_of("aten::where", "self", condition, a, b);
+}
+Tensor nonzero(const Tensor& x) { return x.nonzero(); }
+Tensor gather(const Tensor& x, int64_t d, const Tensor& index) { return x.gather(d, index); }
+Tensor masked_select(const Tensor& x, const Tensor& mask) { return x.masked_select(mask); }
+std::tuple<Tensor, Tensor> Tensor::max(int64_t d, bool keepdim) const {
+  return tensors_of("aten::max", "dim", *this, d, keepdim);
+}
+std::tuple<Tensor, Tensor> Tensor::min(int64_t d, bool keepdim) const {
+  return tensors_of("aten::min", "dim", *this, d, keepdim);
+}
+std::tuple<Tensor, Tensor> Tensor::sort(int64_t d, bool descending) const {
+  return tensors_of("aten::sort", "", *this, d, descending);
+}
+std::tuple<Tensor, Tensor> Tensor::topk(int64_t k, int64_t d, bool largest, bool sorted) const {
+  return tensors_of("aten::topk", "", *this, k, d, largest, sorted);
+}
+Tensor Tensor::argsort(int64_t d, bool descending) const { return tensor_of("aten::argsort", "", *this, d, descending); }
+std::tuple<Tensor, Tensor> max(const Tensor& x, int64_t d, bool keepdim) { return x.max(d, keepdim); }
+std::tuple<Tensor, Tensor> min(const Tensor& x, int64_t d, bool keepdim) { return x.min(d, keepdim); }
+std::tuple<Tensor, Tensor> sort(const Tensor& x, int64_t d, bool descending) { return x.sort(d, descending); }
+std::tuple<Tensor, Tensor> topk(const Tensor& x, int64_t k, int64_t d, bool largest, bool sorted) {
+  return x.topk(k, d, largest, sorted);
+}
+Tensor cumsum(const Tensor& x, int64_t d, std::optional<ScalarType> dtype) { return x.cumsum(d, dtype); }
 Tensor Tensor::argmax(std::optional<int64_t> d, bool keepdim) const {
   return tensor_of("aten::argmax", "", *this, d, keepdim);
 }
@@ -240,8 +358,12 @@ Tensor Tensor::clamp_max(const Scalar& high) const { return tensor_of("aten::cla
 Tensor matmul(const Tensor& a, const Tensor& b) { return a.matmul(b); }
 Tensor mm(const Tensor& a, const Tensor& b) { return a.mm(b); }
 Tensor bmm(const Tensor& a, const Tensor& b) { return a.bmm(b); }
-Tensor sum(const Tensor& x, IntArrayRef dims, bool keepdim) { return x.sum(dims, keepdim); }
-Tensor mean(const Tensor& x, IntArrayRef dims, bool keepdim) { return x.mean(dims, keepdim); }
+Tensor sum(const Tensor& x, IntArrayRef dims, bool keepdim, std::optional<ScalarType> dtype) {
+  return x.sum(dims, keepdim, dtype);
+}
+Tensor mean(const Tensor& x, IntArrayRef dims, bool keepdim, std::optional<ScalarType> dtype) {
+  return x.mean(dims, keepdim, dtype);
+}
 Tensor softmax(const Tensor& x, int64_t d) { return x.softmax(d); }
 Tensor cat(TensorList tensors, int64_t d) {
   Pointers list(tensors);

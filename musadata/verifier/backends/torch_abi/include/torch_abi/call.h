@@ -24,5 +24,7 @@ Value named(const char* name, Value value);
 
 // Operators with one result, as most are.
 Value call(const char* name, const char* overload, std::initializer_list<Value> arguments);
+// Operators with two results.
+std::pair<Value, Value> call_for_two(const char* name, const char* overload, std::initializer_list<Value> arguments);
 
 }  // namespace torch_abi

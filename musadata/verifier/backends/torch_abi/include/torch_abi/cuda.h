@@ -85,6 +85,13 @@ template <class T>
 constexpr T ATenCeilDiv(T a, T b) {
   return (a + b - 1) / b;
 }
+namespace detail {
+constexpr int CUDA_NUM_THREADS = 1024;
+inline int GET_BLOCKS(int64_t count, int64_t threads = CUDA_NUM_THREADS) {
+  TORCH_CHECK(count > 0, "CUDA kernel launch blocks must be positive, but got N=", count);
+  return static_cast<int>((count + threads - 1) / threads);
+}
+}  // namespace detail
 }  // namespace at::cuda
 
 namespace at {

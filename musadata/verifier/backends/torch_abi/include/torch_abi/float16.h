@@ -193,4 +193,6 @@ constexpr c10::ScalarType kUInt8 = c10::ScalarType::Byte, kInt8 = c10::ScalarTyp
 constexpr c10::ScalarType kInt16 = c10::ScalarType::Short, kInt32 = c10::ScalarType::Int;
 constexpr c10::ScalarType kInt64 = c10::ScalarType::Long, kFloat16 = c10::ScalarType::Half;
 constexpr c10::ScalarType kFloat32 = c10::ScalarType::Float, kFloat64 = c10::ScalarType::Double;
+constexpr c10::ScalarType kU8 = kUInt8, kI8 = kInt8, kI16 = kInt16, kI32 = kInt32, kI64 = kInt64;
+constexpr c10::ScalarType kF16 = kFloat16, kF32 = kFloat32, kF64 = kFloat64;
 }  // namespace torch

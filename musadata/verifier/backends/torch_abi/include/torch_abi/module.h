@@ -1,5 +1,6 @@
 // PYBIND11_MODULE and TORCH_LIBRARY without pybind11: a table of functions that the Python side turns into callables.
 #pragma once
+#include <torch_abi/argument_checks.h>
 #include <torch_abi/convert.h>
 #include <torch_abi/cuda.h>
 #include <torch_abi/dispatch.h>
@@ -44,6 +45,16 @@ struct gil_scoped_acquire {
 };
 template <class... Guards>
 struct call_guard {};
+// `py::overload_cast<int>(&f)`: the one of several functions of a name that takes these arguments.
+template <class... A>
+struct OverloadCast {
+  template <class R>
+  constexpr R (*operator()(R (*function)(A...)) const)(A...) {
+    return function;
+  }
+};
+template <class... A>
+constexpr OverloadCast<A...> overload_cast{};
 enum class return_value_policy { automatic, copy, move, reference, take_ownership };
 
 #define TORCH_ABI_PYTHON_ERROR(name)              \
@@ -201,10 +212,35 @@ using AutoDispatchBelowAutograd = torch_abi::NoEffect;
 inline TensorOptions dtype(ScalarType type) { return TensorOptions(type); }
 inline TensorOptions device(Device device) { return TensorOptions(device); }
 inline TensorOptions device(DeviceType type) { return TensorOptions(type); }
+inline TensorOptions CUDA(ScalarType type) { return TensorOptions(kCUDA).dtype(type); }
+inline TensorOptions CPU(ScalarType type) { return TensorOptions(kCPU).dtype(type); }
 }  // namespace at
 
 namespace torch {
 using namespace at;
+namespace nn::functional {}  // often given a shorter name, and not used
+namespace autograd {
+using Variable = at::Tensor;
+using variable_list = std::vector<Variable>;
+// Candidates are called without gradients, so that a function is its `forward`.
+struct AutogradContext {
+  void save_for_backward(variable_list tensors) { saved_ = std::move(tensors); }
+  variable_list get_saved_variables() const { return saved_; }
+  void mark_non_differentiable(const variable_list&) {}
+  void set_materialize_grads(bool) {}
+
+ private:
+  variable_list saved_;
+};
+template <class Derived>
+struct Function {
+  template <class... A>
+  static auto apply(A&&... arguments) {
+    AutogradContext context;
+    return Derived::forward(&context, std::forward<A>(arguments)...);
+  }
+};
+}  // namespace autograd
 using InferenceMode = torch_abi::NoEffect;
 using at::Tensor;
 using at::TensorOptions;

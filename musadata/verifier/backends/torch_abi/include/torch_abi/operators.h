@@ -42,15 +42,34 @@ TORCH_ABI_OPERATOR(+)
 TORCH_ABI_OPERATOR(-)
 TORCH_ABI_OPERATOR(*)
 TORCH_ABI_OPERATOR(/)
+TORCH_ABI_OPERATOR(==)
+TORCH_ABI_OPERATOR(!=)
+TORCH_ABI_OPERATOR(<)
+TORCH_ABI_OPERATOR(>)
+TORCH_ABI_OPERATOR(<=)
+TORCH_ABI_OPERATOR(>=)
+TORCH_ABI_OPERATOR(&)
+TORCH_ABI_OPERATOR(|)
 #undef TORCH_ABI_OPERATOR
+Tensor operator-(const Tensor& x);
+inline int64_t numel(const Tensor& x) { return x.numel(); }
 Tensor matmul(const Tensor& a, const Tensor& b);
 Tensor mm(const Tensor& a, const Tensor& b);
 Tensor bmm(const Tensor& a, const Tensor& b);
-Tensor sum(const Tensor& x, IntArrayRef dims, bool keepdim = false);
-Tensor mean(const Tensor& x, IntArrayRef dims, bool keepdim = false);
+Tensor sum(const Tensor& x, IntArrayRef dims, bool keepdim = false, std::optional<ScalarType> dtype = std::nullopt);
+Tensor mean(const Tensor& x, IntArrayRef dims, bool keepdim = false, std::optional<ScalarType> dtype = std::nullopt);
 Tensor softmax(const Tensor& x, int64_t d);
 Tensor cat(TensorList tensors, int64_t d = 0);
 Tensor stack(TensorList tensors, int64_t d = 0);
+std::tuple<Tensor, Tensor> max(const Tensor& x, int64_t d, bool keepdim = false);
+std::tuple<Tensor, Tensor> min(const Tensor& x, int64_t d, bool keepdim = false);
+std::tuple<Tensor, Tensor> sort(const Tensor& x, int64_t d = -1, bool descending = false);
+std::tuple<Tensor, Tensor> topk(const Tensor& x, int64_t k, int64_t d = -1, bool largest = true, bool sorted = true);
+Tensor cumsum(const Tensor& x, int64_t d, std::optional<ScalarType> dtype = std::nullopt);
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+Tensor nonzero(const Tensor& x);
+Tensor gather(const Tensor& x, int64_t d, const Tensor& index);
+Tensor masked_select(const Tensor& x, const Tensor& mask);
 
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
 

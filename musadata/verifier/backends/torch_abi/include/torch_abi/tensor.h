@@ -36,6 +36,17 @@ class TensorOptions {
 };
 
 class Tensor;
+namespace indexing {
+inline constexpr std::nullopt_t None = std::nullopt;
+enum class EllipsisIndexType { Ellipsis };
+inline constexpr EllipsisIndexType Ellipsis = EllipsisIndexType::Ellipsis;
+struct Slice {
+  using Bound = std::optional<int64_t>;
+  Bound start, stop, step;
+  Slice(Bound start_ = {}, Bound stop_ = {}, Bound step_ = {}) : start(start_), stop(stop_), step(step_) {}
+};
+struct TensorIndex;
+}  // namespace indexing
 // What the old x.type() gave: only good for AT_DISPATCH and is_cuda().
 struct DeprecatedType {
   ScalarType dtype;
@@ -164,6 +175,22 @@ class Tensor : public TensorBase {
  private:
   explicit Tensor(void* owned) : TensorBase(owned) {}
 };
+
+namespace indexing {
+struct TensorIndex {
+  enum class Kind { kNone, kEllipsis, kInteger, kSlice, kTensor } kind;
+  int64_t integer = 0;
+  Slice slice;
+  Tensor tensor;
+  TensorIndex(std::nullopt_t) : kind(Kind::kNone) {}
+  TensorIndex(EllipsisIndexType) : kind(Kind::kEllipsis) {}
+  TensorIndex(const char* ellipsis);
+  TensorIndex(Slice slice_) : kind(Kind::kSlice), slice(slice_) {}
+  TensorIndex(const Tensor& tensor_) : kind(Kind::kTensor), tensor(tensor_) {}
+  template <class T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, int> = 0>
+  TensorIndex(T index) : kind(Kind::kInteger), integer(index) {}
+};
+}  // namespace indexing
 
 using TensorList = ArrayRef<Tensor>;
 

@@ -1,0 +1,3 @@
+// Of PyTorch's own there is what it includes.
+#pragma once
+#include <ATen/cuda/Atomic.cuh>

@@ -1,0 +1,3 @@
+// What PyTorch's atomics were called before.
+#pragma once
+#include <ATen/cuda/Atomic.cuh>
