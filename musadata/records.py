@@ -5,7 +5,7 @@ one Arrow schema, one JSON Schema and back. Names may be added, not renamed: tra
 An id is a hash of the row's content and of what produced it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from musadata.columns import (
@@ -118,7 +118,7 @@ class Kernel:
     """
 
     kernel_id: Annotated[str, "Hash of the row's content."]
-    schema_version: SchemaVersion
+    schema_version: SchemaVersion = field(default=SCHEMA_VERSION, kw_only=True)
     wrapper: Annotated[str, "The class or function on top level that uses the kernels."]
     wrapper_kind: Annotated[str, "`function`, `class`, `autograd` or `module`."]
     wrapper_source: Annotated[str, "The wrapper's Python."]
@@ -155,7 +155,7 @@ class Task:
     """
 
     task_id: Annotated[str, "Hash of the reference and what it was made from."]
-    schema_version: SchemaVersion
+    schema_version: SchemaVersion = field(default=SCHEMA_VERSION, kw_only=True)
     source_kind: Annotated[
         SourceKind,
         "Where it came from: mined, paired with a kernel, generated, composed, or one operator.",
@@ -254,7 +254,7 @@ class Annotation:
     """
 
     annotation_id: Annotated[str, "Hash of the task, the teacher and the reasoning."]
-    schema_version: SchemaVersion
+    schema_version: SchemaVersion = field(default=SCHEMA_VERSION, kw_only=True)
     task_id: TaskId
     traces: Annotated[tuple[Trace, ...], "Facts on two or more sets of shapes."]
     reasoning: Annotated[tuple[ReasoningStep, ...], "The six steps."]
@@ -395,7 +395,7 @@ class Candidate:
     """One answer of a teacher and its verdict."""
 
     candidate_id: Annotated[str, "Hash of the task, the program and what produced it."]
-    schema_version: SchemaVersion
+    schema_version: SchemaVersion = field(default=SCHEMA_VERSION, kw_only=True)
     task_id: TaskId
     sample: Annotated[int, "Number of the conversation about the task."]
     turn: Annotated[int, "Number of the answer in it, from 1."]
@@ -465,7 +465,7 @@ class UnitTest:
     """
 
     unit_test_id: Annotated[str, "Hash of the row's content."]
-    schema_version: SchemaVersion
+    schema_version: SchemaVersion = field(default=SCHEMA_VERSION, kw_only=True)
     task_id: TaskId
     sample: Annotated[int, "Number of the answer about the task."]
     source: Annotated[str, "Python with functions `test_…` that take the fixtures `reference` and `candidate`."]
@@ -491,7 +491,7 @@ class Question:
     """A question about a task or one of its kernels, with an answer that follows from `facts`."""
 
     question_id: Annotated[str, "Hash of the row's content."]
-    schema_version: SchemaVersion
+    schema_version: SchemaVersion = field(default=SCHEMA_VERSION, kw_only=True)
     task_id: TaskId
     candidate_id: Annotated[str, "The accepted candidate whose kernel it is about; empty for none."]
     topic: Annotated[QuestionTopic, "What it is about."]
@@ -541,7 +541,7 @@ class Trajectory:
     """
 
     trajectory_id: Annotated[str, "Hash of the conversation."]
-    schema_version: SchemaVersion
+    schema_version: SchemaVersion = field(default=SCHEMA_VERSION, kw_only=True)
     task_id: TaskId
     messages: Annotated[
         tuple[Message, ...],
@@ -564,7 +564,7 @@ class Port:
     """An accepted candidate in the form for MUSA. `changes`: each name that became another one, as "cuda → musa"."""
 
     port_id: Annotated[str, "Hash of the row's content."]
-    schema_version: SchemaVersion
+    schema_version: SchemaVersion = field(default=SCHEMA_VERSION, kw_only=True)
     task_id: TaskId
     candidate_id: Annotated[str, "The accepted candidate that was ported."]
     source: Annotated[str, "The program for MUSA."]
@@ -580,7 +580,7 @@ class Port:
 class Reject:
     """What a step dropped, and why. Nothing disappears."""
 
-    schema_version: SchemaVersion
+    schema_version: SchemaVersion = field(default=SCHEMA_VERSION, kw_only=True)
     dataset: Annotated[str, "The dataset that it would have become a row of."]
     step: Annotated[str, "The step that dropped it."]
     reason: Annotated[str, "Short and countable: `nondeterministic`."]

@@ -3,7 +3,7 @@
 As in `musadata.records`, each is a frozen dataclass from which its Arrow schema and its JSON Schema follow.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated
 
@@ -19,7 +19,7 @@ from musadata.columns import (
     TaskId,
     Teacher,
 )
-from musadata.records import ErrorClass
+from musadata.records import SCHEMA_VERSION, ErrorClass
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class SftRow:
     """
 
     sft_id: Annotated[str, "Hash of the row's content."]
-    schema_version: SchemaVersion
+    schema_version: SchemaVersion = field(default=SCHEMA_VERSION, kw_only=True)
     task_id: TaskId
     family: Annotated[
         str,
@@ -76,7 +76,7 @@ class RftRow:
     """Rejection-sampled fine-tuning: one accepted, structurally different answer per row."""
 
     rft_id: Annotated[str, "Hash of the row's content."]
-    schema_version: SchemaVersion
+    schema_version: SchemaVersion = field(default=SCHEMA_VERSION, kw_only=True)
     task_id: TaskId
     candidate_id: CandidateId
     prompt: Annotated[
@@ -118,7 +118,7 @@ class PreferenceRow:
     """
 
     preference_id: Annotated[str, "Hash of the row's content."]
-    schema_version: SchemaVersion
+    schema_version: SchemaVersion = field(default=SCHEMA_VERSION, kw_only=True)
     task_id: TaskId
     prompt: Annotated[tuple[ChatMessage, ...], "What both answers are given."]
     chosen: Annotated[tuple[ChatMessage, ...], "The accepted answer."]
@@ -165,7 +165,7 @@ class RlRow:
     """A prompt for reinforcement learning, in verl's columns; TRL's GRPO reads `prompt` and passes the rest on."""
 
     rl_id: Annotated[str, "Hash of the row's content."]
-    schema_version: SchemaVersion
+    schema_version: SchemaVersion = field(default=SCHEMA_VERSION, kw_only=True)
     task_id: TaskId
     data_source: Annotated[str, "Which reward function is meant: see docs/training.md."]
     prompt: Annotated[tuple[ChatMessage, ...], "What the model is given."]
@@ -195,7 +195,7 @@ class RetryRow:
     """A task whose answers all failed, as a repair task: Buffered Dynamic Retry."""
 
     retry_id: Annotated[str, "Hash of the row's content."]
-    schema_version: SchemaVersion
+    schema_version: SchemaVersion = field(default=SCHEMA_VERSION, kw_only=True)
     task_id: TaskId
     candidate_id: Annotated[str, "The failed answer that got furthest."]
     state: Annotated[RetryState, "Where the task is."]

@@ -7,16 +7,7 @@ from typing import Any, ClassVar
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.views import VIEWS
 from musadata.corpus.views.supervised import REASONED, names_beyond, why_no_target
-from musadata.records import (
-    HUMAN,
-    SCHEMA_VERSION,
-    Annotation,
-    Candidate,
-    Kernel,
-    Reject,
-    Task,
-    Trajectory,
-)
+from musadata.records import HUMAN, Annotation, Candidate, Kernel, Reject, Task, Trajectory
 from musadata.sampling.assembly import KEEP, Conversation, assemble, keep_different
 from musadata.sampling.request_cache import RequestCache
 from musadata.sampling.retry import RetryBuffer, find_failure
@@ -157,14 +148,14 @@ def _count_targets(
 ) -> None:
     """A reject where a task has right programs and none that is worth training on."""
     if reason := why_no_target(candidates, trajectories):
-        out.take("generation", Reject(SCHEMA_VERSION, "sft", "generation", reason, "", task.task_id))
+        out.take("generation", Reject("sft", "generation", reason, "", task.task_id))
 
 
 def _count_seeded(task: Task, trajectories: Sequence[Trajectory], out: Writers) -> None:
     """A reject for each conversation that no repair is made of, since its fault was seeded."""
     for trajectory in trajectories:
         if trajectory.fault and trajectory.success and len(trajectory.candidates) > 1:
-            out.take("repair", Reject(SCHEMA_VERSION, "sft", "repair", "seeded fault", trajectory.fault, task.task_id))
+            out.take("repair", Reject("sft", "repair", "seeded fault", trajectory.fault, task.task_id))
 
 
 def _count_reasoning(task: Task, annotation: Annotation, out: Writers) -> None:
@@ -172,7 +163,7 @@ def _count_reasoning(task: Task, annotation: Annotation, out: Writers) -> None:
     found: Annotation | Reject = annotation
     if beyond := names_beyond(task, annotation):
         detail = f"{len(beyond)} tensors, {beyond[0]} the first"
-        found = Reject(SCHEMA_VERSION, "sft", REASONED, "names what the prompt leaves out", detail, task.task_id)
+        found = Reject("sft", REASONED, "names what the prompt leaves out", detail, task.task_id)
     out.take(REASONED, found)
 
 
@@ -189,12 +180,12 @@ def _count(candidates: Sequence[Candidate], out: Writers) -> None:
 
 
 def _unanswered(task: Task, sample: int, reason: str) -> Reject:
-    return Reject(SCHEMA_VERSION, "candidates", "generate", reason, f"sample {sample}", task.task_id)
+    return Reject("candidates", "generate", reason, f"sample {sample}", task.task_id)
 
 
 def _failed(task: Task, sample: int, failure: RequestFailed, turn: int) -> Reject:
     detail = f"sample {sample}, turn {turn}: {failure}"
-    return Reject(SCHEMA_VERSION, "candidates", "generate", REQUEST_FAILED, detail, task.task_id)
+    return Reject("candidates", "generate", REQUEST_FAILED, detail, task.task_id)
 
 
 def human_programs(corpus: str, shard: Shard) -> dict[str, list[str]]:

@@ -16,7 +16,7 @@ from musadata.config import Config
 from musadata.corpus.listing import Listed, deal_units, forget_others, read_listing, write_listing
 from musadata.errors import MusadataError
 from musadata.mining.kernels.kernel_tasks import check_licenses, with_split, with_task, without_task
-from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, Reject, Task
+from musadata.records import Draft, Kernel, KernelDraft, Reject, Task
 from musadata.sandbox import Caller, RememberingSandbox
 from musadata.storage.commits import (
     Commit,
@@ -98,7 +98,7 @@ class Probe(ShardStep):
 def _lost(listed: Listed, error: MusadataError) -> Iterator[Reject]:
     """What a source that has vanished since the run began does not give."""
     for unit in listed.units:
-        yield Reject(SCHEMA_VERSION, "tasks", "draft", LOST, error.what, f"{listed.origin}/{unit}")
+        yield Reject("tasks", "draft", LOST, error.what, f"{listed.origin}/{unit}")
 
 
 def _keep_task(probed: Task | Reject | None, out: Writers) -> Task | None:
@@ -179,7 +179,7 @@ class Keep(ShardStep):
         origins = read_columns(self.corpus, "_probed", shard, ["provenance"]).take(dropped).column(0).to_pylist()
         for provenance, decision in zip(origins, decisions[dropped], strict=True):
             origin = f"{provenance['origin']}/{provenance['path']}:{provenance['lines']}"
-            out.reject(Reject(SCHEMA_VERSION, "tasks", "select", DECISIONS[decision], "", origin))
+            out.reject(Reject("tasks", "select", DECISIONS[decision], "", origin))
 
     def _kernels(self, source: Shard) -> Iterator[tuple[Kernel, int, int]]:
         """The kernels of a probed shard, with the row of their task there and what becomes of it.

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from musadata.config import SamplingConfig
-from musadata.records import SCHEMA_VERSION, Candidate, Message, Reject, Task, Trajectory, Turn
+from musadata.records import Candidate, Message, Reject, Task, Trajectory, Turn
 from musadata.rows import content_id
 from musadata.sampling.diversity import choose_diverse
 from musadata.sampling.returns import trajectory_return
@@ -57,7 +57,7 @@ def keep_different(candidates: Sequence[Candidate], config: SamplingConfig) -> t
     )
     because = {}
     rejects = {
-        one.candidate_id: Reject(SCHEMA_VERSION, "rft", KEEP, UNSEEN_FAULT, one.fault, one.candidate_id)
+        one.candidate_id: Reject("rft", KEEP, UNSEEN_FAULT, one.fault, one.candidate_id)
         for one in candidates
         if has_unseen_fault(one)
     }
@@ -66,9 +66,7 @@ def keep_different(candidates: Sequence[Candidate], config: SamplingConfig) -> t
             because[candidate.candidate_id] = choice.reason
         else:
             detail = f"as {accepted[choice.instead].candidate_id}" if choice.instead >= 0 else candidate.algorithm
-            rejects[candidate.candidate_id] = Reject(
-                SCHEMA_VERSION, "rft", KEEP, choice.reason, detail, candidate.candidate_id
-            )
+            rejects[candidate.candidate_id] = Reject("rft", KEEP, choice.reason, detail, candidate.candidate_id)
     marked = [
         dataclasses.replace(one, kept=True, chosen_because=because[one.candidate_id])
         if one.candidate_id in because
@@ -101,7 +99,6 @@ def _candidate(task: Task, attempt: Attempt, parent_id: str, teacher: str, confi
     parts = reward_parts(verdict.error_class, verdict.test_share, verdict.speedup, config)
     return Candidate(
         candidate_id=candidate_id(task, attempt, teacher),
-        schema_version=SCHEMA_VERSION,
         task_id=task.task_id,
         sample=request.sample,
         turn=request.turn,
@@ -146,7 +143,6 @@ def _trajectory(
     judged = [None if one.error_class and one.error_class.is_undecided else one.reward for one in chain]
     return Trajectory(
         trajectory_id=content_id("trajectory", [candidate.candidate_id for candidate in chain]),
-        schema_version=SCHEMA_VERSION,
         task_id=task.task_id,
         messages=_messages(last),
         candidates=tuple(candidate.candidate_id for candidate in chain),

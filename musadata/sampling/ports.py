@@ -4,16 +4,7 @@ import difflib
 import re
 from collections.abc import Sequence
 
-from musadata.records import (
-    SCHEMA_VERSION,
-    Candidate,
-    Kernel,
-    NativeSource,
-    Port,
-    PortVerdict,
-    Reject,
-    Task,
-)
+from musadata.records import Candidate, Kernel, NativeSource, Port, PortVerdict, Reject, Task
 from musadata.rows import content_id
 from musadata.verifier.backends.musa.program_port import port_program
 from musadata.verifier.compilation.compile_errors import Unsupported
@@ -38,11 +29,10 @@ def _port(task: Task, candidate: Candidate) -> Port | Reject:
     try:
         source = port_program(candidate.source)
     except Unsupported as refusal:
-        return Reject(SCHEMA_VERSION, "ports", STEP, "no port", str(refusal)[:500], candidate.candidate_id)
+        return Reject("ports", STEP, "no port", str(refusal)[:500], candidate.candidate_id)
     judged = candidate.backend == PLATFORM  # that backend ports what it judges in the same way
     return Port(
         port_id=content_id("port", candidate.candidate_id, source),
-        schema_version=SCHEMA_VERSION,
         task_id=task.task_id,
         candidate_id=candidate.candidate_id,
         source=source,

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from musadata.records import (
-    SCHEMA_VERSION,
     Annotation,
     Candidate,
     ClaimOutcome,
@@ -112,7 +111,6 @@ def _row(
 ) -> Question:
     return Question(
         question_id=content_id("question", task.task_id, about, answer.teacher, asked, answered),
-        schema_version=SCHEMA_VERSION,
         task_id=task.task_id,
         candidate_id=about,
         topic=topic,
@@ -129,4 +127,4 @@ def _row(
 
 
 def reject(task: Task, reason: str, detail: str) -> Reject:
-    return Reject(SCHEMA_VERSION, "questions", STEP, reason, detail[:500], task.task_id)
+    return Reject("questions", STEP, reason, detail[:500], task.task_id)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from musadata.config import SamplingConfig
-from musadata.records import SCHEMA_VERSION, Annotation, ErrorClass, Task
+from musadata.records import Annotation, ErrorClass, Task
 from musadata.rows import content_id
 from musadata.sampling.assembly import Conversation, candidate_id
 from musadata.sampling.rollout import Ask, Attempt, Judge, repair_prompt, retry_rollout
@@ -103,7 +103,6 @@ def _row(failure: Failure, state: RetryState, teacher: str) -> RetryRow:
     task, verdict = failure.task, failure.attempt.verdict
     return RetryRow(
         retry_id=content_id("retry", task.task_id),
-        schema_version=SCHEMA_VERSION,
         task_id=task.task_id,
         candidate_id=candidate_id(task, failure.attempt, teacher),
         state=state,

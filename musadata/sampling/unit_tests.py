@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from musadata.config import UnitTestsConfig
-from musadata.records import SCHEMA_VERSION, Annotation, Candidate, ErrorClass, MutantResult, Reject, Task, UnitTest
+from musadata.records import Annotation, Candidate, ErrorClass, MutantResult, Reject, Task, UnitTest
 from musadata.rows import content_id
 from musadata.sampling.rollout import Ask, request_seed
 from musadata.teacher.prompts import render_unit_test
@@ -82,7 +82,6 @@ def check_test(
         return reject(task, "passes wrong programs", f"{len(tested)} tried, not caught: {missed}")
     return UnitTest(
         unit_test_id=content_id("unit_test", task.task_id, answer.teacher or teacher, sample, source),
-        schema_version=SCHEMA_VERSION,
         task_id=task.task_id,
         sample=sample,
         source=source,
@@ -129,4 +128,4 @@ def _wrong(candidates: Sequence[Candidate]) -> list[Mutant]:
 
 
 def reject(task: Task, reason: str, detail: str) -> Reject:
-    return Reject(SCHEMA_VERSION, "unit_tests", STEP, reason, detail[:500], task.task_id)
+    return Reject("unit_tests", STEP, reason, detail[:500], task.task_id)

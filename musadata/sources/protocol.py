@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from musadata.errors import Rejection, is_own_failure, short_trace
-from musadata.records import SCHEMA_VERSION, Draft, Provenance, Reject
+from musadata.records import Draft, Provenance, Reject
 
 if TYPE_CHECKING:
     from musadata.sandbox import Caller
@@ -16,7 +16,7 @@ Item = TypeVar("Item")
 
 def reject_draft(reason: str, detail: str, origin: str) -> Reject:
     """A reject of the draft step."""
-    return Reject(SCHEMA_VERSION, "tasks", STEP, reason, " ".join(detail.split()), origin)
+    return Reject("tasks", STEP, reason, " ".join(detail.split()), origin)
 
 
 def contained(work: Callable[[], Iterable[Item]], step: str, origin: str) -> Iterator[Item | Reject]:
@@ -29,7 +29,7 @@ def contained(work: Callable[[], Iterable[Item]], step: str, origin: str) -> Ite
     except Exception as error:
         if not is_own_failure(error):
             raise
-        yield Reject(SCHEMA_VERSION, "tasks", step, "internal_error", short_trace(error), origin)
+        yield Reject("tasks", step, "internal_error", short_trace(error), origin)
 
 
 class Source(Protocol):

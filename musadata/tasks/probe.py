@@ -6,7 +6,7 @@ from typing import Any
 
 from musadata.config import TasksConfig
 from musadata.errors import is_own_failure, short_trace
-from musadata.records import SCHEMA_VERSION, Draft, InputSpec, OperatorFamily, Reject, SourceKind, Task
+from musadata.records import Draft, InputSpec, OperatorFamily, Reject, SourceKind, Task
 from musadata.rows import content_id, restore
 from musadata.sandbox import Caller, Limits, Outcome
 from musadata.sources.licenses import is_allowed
@@ -77,7 +77,6 @@ def _task(draft: Draft, facts: dict[str, Any]) -> Task:
     fingerprint = facts["graph_fingerprint"]
     return Task(
         task_id=_task_id(draft, facts["reference"]),
-        schema_version=SCHEMA_VERSION,
         source_kind=draft.source_kind,
         name=draft.name,
         reference=facts["reference"],
@@ -124,4 +123,4 @@ def _reject(draft: Draft, reason: str, detail: str) -> Reject:
     origin = f"{draft.provenance.origin}:{draft.provenance.path}"
     if draft.provenance.lines:
         origin += f":{draft.provenance.lines}"
-    return Reject(SCHEMA_VERSION, "tasks", "probe", reason, detail, origin)
+    return Reject("tasks", "probe", reason, detail, origin)

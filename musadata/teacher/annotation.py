@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from musadata.asking_config import GroundingConfig
-from musadata.records import SCHEMA_VERSION, Annotation, Claim, ReasoningStep, Reject, Task, Trace, Usage
+from musadata.records import Annotation, Claim, ReasoningStep, Reject, Task, Trace, Usage
 from musadata.rows import content_id
 from musadata.teacher.claims.expressions import Facts
 from musadata.teacher.claims.judging import find_reasons, judge_claims, share_checked
@@ -72,7 +72,6 @@ def annotate(
         annotation_id=content_id(
             "annotation", task.task_id, request.told, analysis.steps, analysis.answer.teacher or teacher
         ),
-        schema_version=SCHEMA_VERSION,
         task_id=task.task_id,
         traces=traces,
         reasoning=analysis.steps,
@@ -136,4 +135,4 @@ def _sum(one: Usage, two: Usage) -> Usage:
 
 
 def _reject(task: Task, reason: str, detail: str) -> Reject:
-    return Reject(SCHEMA_VERSION, "annotations", "reason", reason, detail, task.task_id)
+    return Reject("annotations", "reason", reason, detail, task.task_id)

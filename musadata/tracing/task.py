@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 
 from musadata.config import TracingConfig
-from musadata.records import SCHEMA_VERSION, Reject, Task, Trace
+from musadata.records import Reject, Task, Trace
 from musadata.rows import plain, restore
 from musadata.sandbox import Limits, Outcome, Sandbox
 
@@ -54,7 +54,7 @@ def _describe(outcome: Outcome) -> str:
 
 
 def _reject(task: Task, reason: str, detail: str) -> Reject:
-    return Reject(SCHEMA_VERSION, "annotations", "trace", reason, detail[:500], task.task_id)
+    return Reject("annotations", "trace", reason, detail[:500], task.task_id)
 
 
 def _seed(seed: int, task_id: str) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from musadata.config import VerifierConfig
 from musadata.errors import MusadataError
-from musadata.records import SCHEMA_VERSION, InputSpec, OperatorFamily, Provenance, SourceKind, Task
+from musadata.records import InputSpec, OperatorFamily, Provenance, SourceKind, Task
 from musadata.rows import content_id, restore
 from musadata.sandbox import Limits, Sandbox
 
@@ -143,7 +143,6 @@ def given_task(reference: str, inputs: list[dict[str, Any]]) -> Task:
     """
     return Task(
         task_id=content_id("task", reference),
-        schema_version=SCHEMA_VERSION,
         source_kind=SourceKind.OPERATOR,
         name="Model",
         reference=reference,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from musadata.records import SCHEMA_VERSION, InputSpec, OperatorFamily, Provenance, SourceKind, Task
+from musadata.records import InputSpec, OperatorFamily, Provenance, SourceKind, Task
 from tests.adversarial.counting.variants import counting_cheats
 
 FOLDER = Path(__file__).resolve().parent
@@ -88,7 +88,6 @@ def read_exercise(name: str) -> Exercise:
     )
     task = Task(
         task_id="adversarial-" + hashlib.sha256(program.source.encode()).hexdigest()[:16],
-        schema_version=SCHEMA_VERSION,
         source_kind=SourceKind.OPERATOR,
         name=name,
         reference=program.source,

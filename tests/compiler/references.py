@@ -794,7 +794,7 @@ FIXTURES = {
 def task_of(name: str) -> Task:
     fixture = FIXTURES[name]
     provenance = Provenance("directory:tests", "tests", "0", "references.py", "1-2", "Apache-2.0")
-    return Task(f"task-{name}", 1, SourceKind.COMPOSED, name, fixture.source, (), OperatorFamily.OTHER, 1,
+    return Task(f"task-{name}", SourceKind.COMPOSED, name, fixture.source, (), OperatorFamily.OTHER, 1,
                 fixture.sets[0], provenance, "train", (), "")  # fmt: skip
 
 

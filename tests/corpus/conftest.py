@@ -165,7 +165,6 @@ def make_task(number: int) -> Task:
     family = list(OperatorFamily)[number % 5]
     return Task(
         task_id=f"task-{number:04d}",
-        schema_version=1,
         source_kind=SourceKind.MINED if number % 2 else SourceKind.NNSMITH,
         name=f"Softmax{number}",
         reference=REFERENCE.format(scale=number, width=number + 3),
@@ -188,7 +187,6 @@ def make_annotation(task: Task, grounded: bool = True) -> Annotation:
 
     return Annotation(
         annotation_id=task.task_id.replace("task", "annotation"),
-        schema_version=1,
         task_id=task.task_id,
         traces=(trace(task.inputs[0].shape[1]), trace(37)),
         reasoning=tuple(ReasoningStep(step, f"What {step} means for {task.name}.") for step in STEPS),
@@ -203,7 +201,6 @@ def make_annotation(task: Task, grounded: bool = True) -> Annotation:
 def make_kernel(task: Task) -> Kernel:
     return Kernel(
         kernel_id=task.task_id.replace("task", "kernel"),
-        schema_version=1,
         wrapper="softmax",
         wrapper_kind="function",
         wrapper_source="def softmax(x):\n    return _C.softmax(x)\n",
@@ -235,7 +232,6 @@ def converse(task: Task, sample: int, outcomes: list[str]) -> tuple[list[Candida
         candidates.append(
             Candidate(
                 candidate_id=content_id("candidate", task.task_id, sample, turn),
-                schema_version=1,
                 task_id=task.task_id,
                 sample=sample,
                 turn=turn,
@@ -263,7 +259,6 @@ def converse(task: Task, sample: int, outcomes: list[str]) -> tuple[list[Candida
     success = outcomes[-1] == "accepted"
     return candidates, Trajectory(
         trajectory_id=content_id("trajectory", task.task_id, sample),
-        schema_version=1,
         task_id=task.task_id,
         messages=_messages(turns, success),
         candidates=tuple(candidate.candidate_id for candidate in candidates),
@@ -346,7 +341,7 @@ def _unit_test(task: Task, candidates: list[Candidate]) -> UnitTest:
     right, wrong = (next(one for one in candidates if one.accepted is accepted) for accepted in (True, False))
     mutant = MutantResult(wrong.candidate_id, "off_by_one", "", "test_values", "1 != 2")
     source, names = "def test_values(reference, candidate): ...\n", ("test_values",)
-    about = (f"unit_test-{task.task_id}", 1, task.task_id, 0, source, names, (right.candidate_id,), (mutant,), 1.0)
+    about = (f"unit_test-{task.task_id}", task.task_id, 0, source, names, (right.candidate_id,), (mutant,), 1.0)
     return UnitTest(*about, "emulated", task.operator_family, "compiler", task.split)
 
 
@@ -357,18 +352,18 @@ def _retry(task: Task, candidates: list[Candidate]) -> RetryRow:
         ChatMessage("assistant", wrong.source),
         ChatMessage("user", "Repair it."),
     )
-    about = (f"retry-{task.task_id}", 1, task.task_id, wrong.candidate_id, RetryState.SOLVED, 1, prompt)
+    about = (f"retry-{task.task_id}", task.task_id, wrong.candidate_id, RetryState.SOLVED, 1, prompt)
     rest = (ErrorClass.CORRECTNESS, wrong.feedback, task.operator_family, task.provenance.license, task.split)
     return RetryRow(*about, *rest)
 
 
 def _question(task: Task) -> Question:
-    about = (f"question-{task.task_id}", 1, task.task_id, "", QuestionTopic.TENSORS, "x: (2, 3)", "Elements?", "6")
+    about = (f"question-{task.task_id}", task.task_id, "", QuestionTopic.TENSORS, "x: (2, 3)", "Elements?", "6")
     return Question(*about, task.operator_family, task.provenance.license, "compiler", task.split)
 
 
 def _reject(reason: str, shard: Shard) -> Reject:
-    return Reject(1, "tasks", "probe", reason, "outputs differ", f"nn/modules/x.py:{shard.index}")
+    return Reject("tasks", "probe", reason, "outputs differ", f"nn/modules/x.py:{shard.index}")
 
 
 def _write_stage(path: str, stage: str, shard: Shard, inputs: tuple, rows: dict[str, list], came_in: int) -> None:

@@ -21,7 +21,7 @@ CONFIG = Config(sources=(SourceConfig(SourceType.PACKAGE, name="torch"),), seed=
 
 
 def reject(detail: str) -> Reject:
-    return Reject(1, "tasks", "probe", "constant", detail, "x")
+    return Reject("tasks", "probe", "constant", detail, "x")
 
 
 def run_stage1(corpus: str, shards: int = 2, digest: str = "d", detail: str = "") -> None:

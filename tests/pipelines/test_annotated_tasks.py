@@ -20,7 +20,7 @@ TASKS = [dataclasses.replace(task_of("pass"), task_id=f"task-{number}") for numb
 
 
 def annotation_of(task: Task, teacher: str) -> Annotation:
-    return Annotation("annotation-1", 1, task.task_id, (), (), True, (), teacher, "train")
+    return Annotation("annotation-1", task.task_id, (), (), True, (), teacher, "train")
 
 
 def commit_annotations(corpus: str, tasks: list[Task], teacher: str) -> None:

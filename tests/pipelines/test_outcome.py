@@ -9,7 +9,7 @@ import pytest
 from musadata.config import Config, RequestsConfig, SourceConfig, SourceType, TeacherConfig
 from musadata.corpus.manifest import create_corpus
 from musadata.errors import Outage
-from musadata.records import SCHEMA_VERSION, Reject
+from musadata.records import Reject
 from musadata.storage.commits import Commit, list_commits, write_commit
 from musadata.storage.shards import Shard, ShardWriter, deal
 from musadata.teacher.protocol import REQUEST_FAILED
@@ -26,7 +26,7 @@ def corpus(tmp_path):
         with ShardWriter(folder, "rejects", shard, Reject, name="rejects-stage2") as writer:
             if shard.index:
                 detail = "sample 0, turn 2: request refused (400): max_tokens is too large"
-                writer.write(Reject(SCHEMA_VERSION, "annotations", "reason", REQUEST_FAILED, detail, "task-1"))
+                writer.write(Reject("annotations", "reason", REQUEST_FAILED, detail, "task-1"))
         dropped = {REQUEST_FAILED: 1} if shard.index else {}
         counts = {"reason": {"in": 1, "out": 1 - shard.index, "dropped": dropped}}
         write_commit(folder, Commit("stage2", shard, f"digest-{shard.index}", (), (writer.output,), counts))
@@ -60,7 +60,7 @@ def test_files_without_a_licence_are_told_with_the_remedy(tmp_path):
     folder, (shard,) = str(tmp_path / "corpus"), deal(1)
     create_corpus(folder)
     with ShardWriter(folder, "rejects", shard, Reject, name="rejects-stage1.probe") as writer:
-        writer.write(Reject(SCHEMA_VERSION, "tasks", "probe", "license", "none is known", "net.py"))
+        writer.write(Reject("tasks", "probe", "license", "none is known", "net.py"))
     write_commit(folder, Commit("stage1.probe", shard, "digest", (), (writer.output,), {}))
     with pytest.raises(NothingMade, match="stage1 made no tasks: 1 times license: none is known") as told:
         require_rows(folder, {"funnel": {"stage1.probe": {"probe": {}}}, "datasets": {}}, "stage1", "tasks")

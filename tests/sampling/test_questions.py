@@ -26,7 +26,7 @@ TRACE = Trace(
     intensity=3.5269,
     bound=Bound.MEMORY,
 )
-ANNOTATION = Annotation("annotation-1", 1, TASK.task_id, (TRACE,), (), True, (), "compiler", "train")
+ANNOTATION = Annotation("annotation-1", TASK.task_id, (TRACE,), (), True, (), "compiler", "train")
 CUDA = """
 #include <cuda_runtime.h>
 __device__ __forceinline__ float warp_sum(float value) {

@@ -22,7 +22,6 @@ from musadata.teacher.protocol import Answer, CannotAnswer, RequestKind
 
 TASK = Task(
     task_id="task-1",
-    schema_version=1,
     source_kind=SourceKind.MINED,
     name="Double",
     reference="class Model: ...",
@@ -35,7 +34,7 @@ TASK = Task(
     text_signature=(),
     graph_fingerprint="f",
 )
-ANNOTATION = Annotation("annotation-1", 1, "task-1", (), (), True, (), "teacher", "train")
+ANNOTATION = Annotation("annotation-1", "task-1", (), (), True, (), "teacher", "train")
 VERDICT = Verdict(
     accepted=True,
     stage=VerifyStage.COMPARE,

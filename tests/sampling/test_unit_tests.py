@@ -23,7 +23,6 @@ SEEN = Failure("test_values", "1 != 2")
 def candidate(source, error=None, fault="", kept=False) -> Candidate:
     return Candidate(
         candidate_id=f"id of {source}",
-        schema_version=1,
         task_id=TASK.task_id,
         sample=0,
         turn=1,

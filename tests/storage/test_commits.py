@@ -41,7 +41,7 @@ def corpus(tmp_path) -> str:
 
 
 def rejects(count: int, detail: str = "") -> list[Reject]:
-    return [Reject(1, "tasks", "probe", "nondeterministic", detail, str(index)) for index in range(count)]
+    return [Reject("tasks", "probe", "nondeterministic", detail, str(index)) for index in range(count)]
 
 
 def make(corpus: str, stage: str = "stage1", shard: Shard = SHARD, digest: str = "d", rows: int = 3, **more) -> Commit:
@@ -190,7 +190,7 @@ corpus = sys.argv[1]
 create_corpus(corpus)
 for shard in deal(6):
     def work():
-        rows = [Reject(1, "tasks", "probe", "r", f"{i:0400d}", f"{shard}:{i}") for i in range(1500)]
+        rows = [Reject("tasks", "probe", "r", f"{i:0400d}", f"{shard}:{i}") for i in range(1500)]
         return [write_shard(corpus, "rejects", shard, rows, Reject, name="stage1")], {}
     ensure_commit(corpus, "stage1", shard, "digest", (), work)
     print(shard, flush=True)

@@ -35,7 +35,7 @@ KINDS = pytest.mark.parametrize("dataset", DATASETS.values(), ids=lambda dataset
 
 
 def reject(index: int, detail: str = "d") -> Reject:
-    return Reject(1, "tasks", "probe", "nondeterministic", detail, f"file.py:{index}")
+    return Reject("tasks", "probe", "nondeterministic", detail, f"file.py:{index}")
 
 
 @KINDS
@@ -88,7 +88,7 @@ def test_the_same_rows_give_the_same_bytes_in_another_process(tmp_path):
     program = (
         "import sys; from musadata.storage.shards import Shard; from musadata.records import Reject\n"
         "from tests.written_shards import write_shard\n"
-        "rows = [Reject(1, 't', 'p', 'r', 'x' * (i % 50), str(i)) for i in range(9000)]\n"
+        "rows = [Reject('t', 'p', 'r', 'x' * (i % 50), str(i)) for i in range(9000)]\n"
         "print(write_shard(sys.argv[1], 'rejects', Shard(0, 1), rows, Reject).sha256)"
     )
     run = [
@@ -142,9 +142,9 @@ def test_a_writer_that_fails_leaves_no_file(tmp_path):
 
 def test_a_row_of_the_wrong_type_is_a_bug_and_leaves_no_file(tmp_path):
     with pytest.raises((pa.ArrowException, TypeError)):
-        write_shard(str(tmp_path), "rejects", SHARD, [Reject(1, "t", "s", "r", 5, "o")], Reject)  # type: ignore[arg-type]
+        write_shard(str(tmp_path), "rejects", SHARD, [Reject("t", "s", "r", 5, "o")], Reject)  # type: ignore[arg-type]
     with pytest.raises((pa.ArrowException, ValueError)):
-        write_shard(str(tmp_path), "rejects", SHARD, [Reject(1, "t", "s", "r", None, "o")], Reject)  # type: ignore[arg-type]
+        write_shard(str(tmp_path), "rejects", SHARD, [Reject("t", "s", "r", None, "o")], Reject)  # type: ignore[arg-type]
     assert list((tmp_path / "rejects").iterdir()) == []
 
 
@@ -215,7 +215,7 @@ def foreign(path: Path, table: pa.Table) -> None:
 
 def test_somebody_elses_parquet_is_refused_by_the_column_that_it_lacks(tmp_path):
     foreign(tmp_path / "tasks/train-00003-of-00016.parquet", pa.table({"task_id": ["a"], "price": [1.0]}))
-    with pytest.raises(MusadataError, match="has no column 'schema_version'"):
+    with pytest.raises(MusadataError, match="has no column 'source_kind'"):
         list(read_shard(str(tmp_path), "tasks", SHARD, Task))
 
 

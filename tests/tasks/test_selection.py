@@ -29,7 +29,6 @@ def lines(count, prefix=""):
 def signature(name, graph="g", text="", operators="o", kind="mined"):
     return Task(
         task_id=name,
-        schema_version=1,
         source_kind=SourceKind(kind),
         name=name,
         reference="",

@@ -162,7 +162,7 @@ def task_of(source: str, *inputs: InputSpec, name: str = "example") -> Task:
     """A task around a source; nothing in it but the source and the inputs matters to tracing."""
     provenance = Provenance("test", "", "", "", "", "MIT")
     kinds = SourceKind.MINED, name, source, (), OperatorFamily.OTHER, 1
-    return Task(f"task-{name}", 1, *kinds, inputs, provenance, "train", (), "")
+    return Task(f"task-{name}", *kinds, inputs, provenance, "train", (), "")
 
 
 @cache

@@ -8,7 +8,7 @@ from functools import cached_property
 from musadata.corpus.views.answers import Prompt, Sampled, list_conversations
 from musadata.corpus.views.changes import distance, list_changes
 from musadata.corpus.views.measured import is_faster, timing_of
-from musadata.records import SCHEMA_VERSION, Annotation, Candidate, Task, Trajectory
+from musadata.records import Annotation, Candidate, Task, Trajectory
 from musadata.rows import content_id
 from musadata.sampling.structure import describe_structure
 from musadata.teacher.prompts import quote_answers
@@ -104,7 +104,6 @@ def _row(task: Task, pair: _Pair) -> PreferenceRow:
     prompt = quote_answers(better.prompt)
     return PreferenceRow(
         preference_id=content_id("preference", task.task_id, better.prompt, better.message, worse.message),
-        schema_version=SCHEMA_VERSION,
         task_id=task.task_id,
         prompt=prompt,
         chosen=better.message,

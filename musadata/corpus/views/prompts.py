@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-from musadata.records import SCHEMA_VERSION, Annotation, Candidate, InputSpec, Task, Trace, Trajectory
+from musadata.records import Annotation, Candidate, InputSpec, Task, Trace, Trajectory
 from musadata.rows import content_id, plain, restore
 from musadata.sampling.pass_rate import measure_pass_rate
 from musadata.teacher.prompts import PromptForm, form_of, render_generation
@@ -33,7 +33,6 @@ def rl_row(
     prompt, rate = render_generation(task, facts), measure_pass_rate(candidates)
     return RlRow(
         rl_id=content_id("rl", task.task_id, prompt),
-        schema_version=SCHEMA_VERSION,
         task_id=task.task_id,
         data_source=DATA_SOURCE,
         prompt=prompt,

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from musadata.corpus.views.answers import Prompt, Sampled, different, list_conversations, same_program
 from musadata.corpus.views.mending import leaves_open
-from musadata.records import SCHEMA_VERSION, Annotation, Candidate, Task, Trajectory
+from musadata.records import Annotation, Candidate, Task, Trajectory
 from musadata.rows import content_id
 from musadata.teacher.prompts import lists_all, quote_answers, render_generation, render_steps
 from musadata.tokens import count_columns
@@ -133,7 +133,6 @@ def make_sft(
     conversation = (*quote_answers(prompt), *answer)
     return SftRow(
         sft_id=content_id("sft", task.task_id, prompt, answer),
-        schema_version=SCHEMA_VERSION,
         task_id=task.task_id,
         family=family,
         prompt=prompt,
@@ -161,7 +160,6 @@ def rft_rows(
     return [
         RftRow(
             rft_id=content_id("rft", task.task_id, one.candidate.candidate_id, one.prompt, one.message),
-            schema_version=SCHEMA_VERSION,
             task_id=task.task_id,
             candidate_id=one.candidate.candidate_id,
             prompt=one.prompt,

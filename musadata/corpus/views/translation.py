@@ -2,7 +2,7 @@
 
 import json
 
-from musadata.records import SCHEMA_VERSION, Kernel, OperatorFamily, PortVerdict
+from musadata.records import Kernel, OperatorFamily, PortVerdict
 from musadata.rows import content_id
 from musadata.sampling.ports import FAMILY, pair_files
 from musadata.teacher.prompts import render_port_of_files
@@ -20,7 +20,6 @@ def translate_kernel(kernel: Kernel) -> SftRow | None:
     prompt, answer = render_port_of_files(pair[0]), (ChatMessage("assistant", pair[1]),)
     return SftRow(
         sft_id=content_id("sft", kernel.kernel_id, prompt, answer),
-        schema_version=SCHEMA_VERSION,
         task_id=kernel.task_id,
         family=FAMILY,
         prompt=prompt,

@@ -26,7 +26,7 @@ from musadata.mining.kernels.usage import find_examples
 from musadata.mining.reading.parsing import first_line
 from musadata.mining.slicing.class_slicing import Unsliceable
 from musadata.mining.slicing.drafting import LIMITS, find_arguments, write_reference
-from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, Reject, SourceKind
+from musadata.records import Draft, Kernel, KernelDraft, Reject, SourceKind
 from musadata.sandbox import Caller
 from musadata.sources.protocol import CodeSource, contained
 
@@ -189,7 +189,6 @@ class KernelMiner:
             return _reject("kernels", "native_too_large", str(error), f"{self._source.origin}/{path}:{_lines(wrapper)}")
         kernel = Kernel(
             kernel_id="",
-            schema_version=SCHEMA_VERSION,
             wrapper=wrapper.name,
             wrapper_kind=wrapper_kind(wrapper),
             wrapper_source=_source_of(self._repository, wrapper, path),
@@ -231,4 +230,4 @@ def _lines(node: Definition) -> str:
 
 
 def _reject(dataset: str, reason: str, detail: str, origin: str) -> Reject:
-    return Reject(SCHEMA_VERSION, dataset, STEP, reason, " ".join(detail.split()), origin)
+    return Reject(dataset, STEP, reason, " ".join(detail.split()), origin)

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Collection
 
-from musadata.records import SCHEMA_VERSION, Kernel, Reject, Task
+from musadata.records import Kernel, Reject, Task
 from musadata.rows import content_id
 from musadata.sources.licenses import is_allowed
 
@@ -20,7 +20,7 @@ def check_licenses(kernel: Kernel, allowed: Collection[str]) -> Reject | None:
         {f"{file.license} of {file.path}" for file in files if file.license and not is_allowed(file.license, allowed)}
     )
     origin = f"{place.origin}/{place.path}:{place.lines}"
-    return Reject(SCHEMA_VERSION, "kernels", STEP, "license", ", ".join(named) or place.license, origin)
+    return Reject("kernels", STEP, "license", ", ".join(named) or place.license, origin)
 
 
 def with_task(kernel: Kernel, task: Task | None) -> Kernel:

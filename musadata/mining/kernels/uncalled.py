@@ -7,7 +7,7 @@ from musadata.mining.kernels.kernel_tasks import STEP, identified
 from musadata.mining.kernels.musa_pairs import MusaPair, MusaPairs
 from musadata.mining.kernels.native_slicing import TooMuchNativeCode
 from musadata.mining.kernels.pairs import Linker
-from musadata.records import SCHEMA_VERSION, Kernel, KernelDraft, NativeSource, Reject
+from musadata.records import Kernel, KernelDraft, NativeSource, Reject
 from musadata.sources.protocol import CodeSource, contained
 
 NO_KERNEL, NOT_BOUND, NOT_CALLED = "no_kernel_found", "not_bound", "not_called_from_python"
@@ -68,7 +68,6 @@ class UncalledKernels:
             return
         kernel = Kernel(
             kernel_id="",
-            schema_version=SCHEMA_VERSION,
             wrapper="",
             wrapper_kind="",
             wrapper_source="",
@@ -104,4 +103,4 @@ def own_files(files: Mapping[str, str]) -> list[str]:
 
 
 def _reject(reason: str, detail: str, origin: str) -> Reject:
-    return Reject(SCHEMA_VERSION, "kernels", STEP, reason, " ".join(detail.split()), origin)
+    return Reject("kernels", STEP, reason, " ".join(detail.split()), origin)

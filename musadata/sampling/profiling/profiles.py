@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 
 from musadata.config import ProfilingConfig
-from musadata.records import SCHEMA_VERSION, Candidate, Reject, Task
+from musadata.records import Candidate, Reject, Task
 from musadata.rows import plain
 from musadata.sampling.profiling import metrics as names
 from musadata.sampling.profiling.check import check_diagnosis
@@ -115,7 +115,7 @@ def _launch(counters: Counters) -> str:
 
 
 def reject(task: Task, reason: str, detail: str) -> Reject:
-    return Reject(SCHEMA_VERSION, "sft", STEP, reason, detail[:500], task.task_id)
+    return Reject("sft", STEP, reason, detail[:500], task.task_id)
 
 
 def _random(*parts: str) -> Random:

@@ -160,7 +160,7 @@ def test_each_sample_is_asked_with_the_analysis_of_its_own_kernels():
     task = dataclasses.replace(task, task_id=next(name for name in names if form_of(name) is PromptForm.PLAN))
     with CompilerTeacher(TeacherConfig(samples=12, faults=1), seed=7) as teacher:
         steps = parse_steps(teacher.answer(Request(RequestKind.REASON, task, traces, ())).text)
-        annotation = Annotation("a", 1, task.task_id, traces, steps, True, (), "t", "train")
+        annotation = Annotation("a", task.task_id, traces, steps, True, (), "t", "train")
 
         def judge(*_):
             return SimpleNamespace(accepted=True, error_class=None)
