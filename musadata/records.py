@@ -71,10 +71,7 @@ class InputSpec:
 
 @dataclass(frozen=True)
 class Provenance:
-    """The line of code that a task came from. `license` is an SPDX expression; `lines` is 1-based and inclusive.
-
-    `packages`: releases of other projects that hold a part of it ("timm==1.0.9").
-    """
+    """The line of code that a task came from."""
 
     origin: Annotated[str, "The source: `package:torch`, `git:https://…`, `nnsmith`, `directory:…`."]
     repository: Annotated[str, "Name or address of the repository or package."]
@@ -287,8 +284,7 @@ class Annotation:
 
 @dataclass(frozen=True)
 class Finding:
-    """One reason in a verdict, with its evidence. `line` is 1-based in the candidate's source, 0 if unknown.
-    `condition`: of the inputs on which it was found, "" where it does not depend on inputs; see `ConditionFact`."""
+    """One reason in a verdict, with its evidence."""
 
     rule: Annotated[str, "Name of the rule or check: see `musadata policies`."]
     message: Annotated[str, "What was found."]
@@ -316,18 +312,7 @@ class ConditionFact:
 
 @dataclass(frozen=True)
 class Facts:
-    """What was measured of a candidate, each apart, whatever a policy makes of it.
-
-    Attributes:
-        compiles: None where no compiler was asked, since running the program would not be safe.
-        runs: whether each call on the declared inputs ends without an exception or a fault; None if it was not run.
-        right: whether its results are right on the declared inputs, whatever faults the emulator saw; None if nothing
-            can be said.
-        conditions: how many input sets of each kind it passes.
-        findings: all that speaks against it under some policy, in the order in which verdicts name reasons. What it
-            uses beside its own kernels is among them, with lines.
-        stage: the last stage that was reached.
-    """
+    """What was measured of a candidate, each apart, whatever a policy makes of it."""
 
     compiles: Annotated[
         bool | None,
@@ -339,10 +324,15 @@ class Facts:
     ] = None
     right: Annotated[
         bool | None,
-        "Whether results are right on the declared inputs; null if nothing can be said.",
+        "Whether results are right on the declared inputs, whatever faults the emulator saw; null if nothing can be "
+        "said.",
     ] = None
     conditions: Annotated[tuple[ConditionFact, ...], "How many input sets of each kind it passes."] = ()
-    findings: Annotated[tuple[Finding, ...], "All that speaks against it under some policy."] = ()
+    findings: Annotated[
+        tuple[Finding, ...],
+        "All that speaks against it under some policy, in the order in which verdicts name reasons. What it uses "
+        "beside its own kernels is among them, with lines.",
+    ] = ()
     stage: Annotated[VerifyStage, "The last stage that was reached."] = VerifyStage.EXTRACT
 
 

@@ -30,14 +30,21 @@ class ChatMessage:
     content: Annotated[str, "The text."]
 
 
+Asked = Annotated[
+    tuple[ChatMessage, ...],
+    "What the model is given; failed answers of a conversation are messages of their own.",
+]
+Learnt = Annotated[tuple[ChatMessage, ...], "The answer to learn: the loss is on it alone."]
+Conversation = Annotated[
+    tuple[ChatMessage, ...],
+    "Prompt and completion in one, for trainers that learn from every answer: failed answers are quoted in the "
+    "user's message.",
+]
+
+
 @dataclass(frozen=True)
 class SftRow:
-    """Supervised fine-tuning: the loss is on `completion` only.
-
-    `conversation` is prompt and completion in one, for trainers that learn from every answer of an assistant: there the
-    failed answers of a prompt are quoted in the user's message. `evidence` is JSON: what the completion was made from,
-    for the families whose completions musadata words itself.
-    """
+    """Supervised fine-tuning: the loss is on `completion` only."""
 
     sft_id: Annotated[str, "Hash of the row's content."]
     schema_version: SchemaVersion = field(default=SCHEMA_VERSION, kw_only=True)
@@ -47,16 +54,9 @@ class SftRow:
         "What is taught: `generation`, `reasoned`, `repair`, `review`, `feedback`, `question`, "
         "`unit_test`, `optimisation`, `profiling` or `translation`.",
     ]
-    prompt: Annotated[
-        tuple[ChatMessage, ...],
-        "What the model is given; failed answers of a conversation are messages of their own.",
-    ]
-    completion: Annotated[tuple[ChatMessage, ...], "The answer to learn: the loss is on it alone."]
-    conversation: Annotated[
-        tuple[ChatMessage, ...],
-        "Prompt and completion in one, for trainers that learn from every answer: failed answers are quoted in the "
-        "user's message.",
-    ]
+    prompt: Asked
+    completion: Learnt
+    conversation: Conversation
     operator_family: Family
     license: License
     teacher: Teacher
@@ -79,16 +79,9 @@ class RftRow:
     schema_version: SchemaVersion = field(default=SCHEMA_VERSION, kw_only=True)
     task_id: TaskId
     candidate_id: CandidateId
-    prompt: Annotated[
-        tuple[ChatMessage, ...],
-        "What the model is given; failed answers of a conversation are messages of their own.",
-    ]
-    completion: Annotated[tuple[ChatMessage, ...], "The answer to learn: the loss is on it alone."]
-    conversation: Annotated[
-        tuple[ChatMessage, ...],
-        "Prompt and completion in one, for trainers that learn from every answer: failed answers are quoted in the "
-        "user's message.",
-    ]
+    prompt: Asked
+    completion: Learnt
+    conversation: Conversation
     reward: Annotated[float, "Reward of the answer."]
     structure: Annotated[str, "What kind of kernel it is."]
     operator_family: Family
