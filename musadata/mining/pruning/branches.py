@@ -46,9 +46,6 @@ class _Pruner:
         if isinstance(node, ast.If):
             self._if(node, is_head=True)
             return
-        if isinstance(node, ast.Try) and self._conditions.never_fails(node):
-            self._without_handlers(node)
-            return
         if isinstance(node, ast.Assign) and self._unread_entries(node):
             self._table(node)
             return
@@ -88,21 +85,6 @@ class _Pruner:
         """Positions of the entries of a table that are never looked up."""
         keys = self._conditions.keys(node)
         return [place for place, (key, _, _) in enumerate(entries(node.value)) if keys is not None and key not in keys]
-
-    def _without_handlers(self, node: ast.Try) -> None:
-        first, end = first_line(node.body[0]), node.end_lineno or 0
-        body = self._cutter.comments_below(node.body[-1].end_lineno or 0, node.col_offset)
-        self._cutter.drop_lines(node.lineno, self._header_end(node.lineno, first))
-        self._move(node.body, node)
-        self._block(node.body, None)
-        last = node.handlers[-1].end_lineno or 0
-        self._cutter.drop_lines(body + 1, self._cutter.comments_below(last, node.col_offset))
-        if node.orelse:
-            self._cutter.drop_lines(last + 1, first_line(node.orelse[0]) - 1)
-            self._move(node.orelse, node)
-            self._block(node.orelse, None)
-        else:
-            self._cutter.drop_lines(end, self._cutter.comments_below(end, node.col_offset))
 
     def _table(self, node: ast.Assign) -> None:
         """Remove entries that nothing reads."""
@@ -169,7 +151,7 @@ class _Pruner:
             self._move(node.orelse, node)
         self._block(node.orelse, None if is_head else node)
 
-    def _move(self, block: list[ast.stmt], node: ast.If | ast.Try) -> None:
+    def _move(self, block: list[ast.stmt], node: ast.If) -> None:
         """Dedent a block to the column of its condition."""
         columns = block[0].col_offset - node.col_offset
         first, last = first_line(block[0]), block[-1].end_lineno or 0
@@ -223,25 +205,12 @@ class _Pruner:
             self._expressions(child)
 
     def _test(self, test: ast.expr) -> None:
-        """Remove operands that never decide a condition."""
+        """Reduce a condition to the one operand that decides it, if there is one."""
         if not isinstance(test, ast.BoolOp):
             self._expressions(test)
             return
         left = [value for value in test.values if self._conditions.answer(value) is None]
         if len(left) == 1:
             self._cutter.keep_only(test, left[0])
-        elif len(left) < len(test.values):
-            self._drop_operands(test, left)
         for value in left:
             self._test(value)
-
-    def _drop_operands(self, test: ast.BoolOp, left: list[ast.expr]) -> None:
-        places = [self._cutter.around(value, test) for value in test.values]
-        kept = [number for number, value in enumerate(test.values) if value in left]
-        start = (test.lineno, test.col_offset)
-        for before, number in zip([None, *kept], kept, strict=False):
-            if before is None:
-                self._cutter.replace(*start, *places[number][0])
-            elif number - before > 1:
-                self._cutter.replace(*places[before + 1][0], *places[number][0])
-        self._cutter.replace(*places[kept[-1]][1], test.end_lineno or 0, test.end_col_offset or 0)

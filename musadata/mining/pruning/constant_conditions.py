@@ -55,11 +55,6 @@ class Observations:
             return False
         return self._log.is_steady(self.survey.number[id(loop)])
 
-    def never_fails(self, node: ast.Try) -> bool:
-        """Whether none of its handlers runs."""
-        tried = bool(self.outcomes(node)) and not node.finalbody
-        return tried and not any(map(self.outcomes, node.handlers))
-
 
 def has_effect(node: ast.expr) -> bool:
     """Whether evaluating an expression may change something."""

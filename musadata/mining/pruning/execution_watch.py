@@ -33,9 +33,9 @@ Path = tuple[str, ...]  # a name and the attributes after it
 class Log:
     """Observations of several runs, by the numbers of `Survey.sites`.
 
-    `outcomes`: the values of a condition; True for an entered loop body, `try` or handler; False for a loop that was
-    reached. `tables`: the keys that were looked up in a table, None if all of it was read. `paths`: what a
-    condition or a loop reads. `values`: what these were, by run. `complete`: the runs that came to their end.
+    `outcomes`: the values of a condition; True for an entered loop body, False for a loop that was reached. `tables`:
+    the keys that were looked up in a table, None if all of it was read. `paths`: what a condition or a loop reads.
+    `values`: what these were, by run. `complete`: the runs that came to their end.
     """
 
     paths: Mapping[int, tuple[Path, ...]]
@@ -233,9 +233,8 @@ def instrument(source: str, survey: Survey) -> str:
             wrap(_TEST, number, site)
         elif isinstance(site, ast.Assign):
             wrap(_TABLE, number, site.value)
-        elif isinstance(site, (ast.For, ast.Try, ast.ExceptHandler)):
-            if isinstance(site, ast.For):
-                begin(site, f"{_TEST}({number}, False)")
+        elif isinstance(site, ast.For):
+            begin(site, f"{_TEST}({number}, False)")
             begin(site.body[0], f"{_TEST}({number}, True)")
     for number, texts in inserted.items():
         line = lines[number - 1]

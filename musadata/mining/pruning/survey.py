@@ -11,7 +11,7 @@ _LEAVES = (ast.expr_context, ast.operator, ast.cmpop, ast.unaryop, ast.boolop)
 
 
 class Survey:
-    """Sites are loops, `try` and its handlers, tables, and conditions with their operands.
+    """Sites are loops, tables, and conditions with their operands.
 
     Attributes:
         sites: in an order that only depends on the text.
@@ -42,7 +42,7 @@ class Survey:
             self.sites += operands(node.test)
             if isinstance(node, ast.If) and _raises(node.body) != _raises(node.orelse):
                 self.guards[id(node.test)] = _raises(node.orelse)
-        elif kind in (ast.For, ast.Try, ast.ExceptHandler):
+        elif isinstance(node, ast.For):
             self.sites.append(node)
         for child in ast.iter_child_nodes(node):
             self._walk(child)

@@ -84,11 +84,6 @@ def test_arguments_that_the_source_makes_are_no_reason_not_to_prune():
     assert "Scale()" in found["definitions"] and "Unused" not in found["definitions"] and found["init"] == []
 
 
-def test_handlers_of_what_never_fails_go():
-    text = pruned(model("try:\n    x = F.relu(x)\nexcept RuntimeError:\n    x = x * 2\nreturn x"))
-    assert "try" not in text and "x * 2" not in text and "F.relu(x)" in text
-
-
 def test_gradients_of_own_functions_go():
     top = """
     class Round(torch.autograd.Function):

@@ -216,25 +216,6 @@ def test_entries_of_a_table_that_are_never_looked_up_are_removed_with_what_they_
     assert "wish" not in text
 
 
-def test_handlers_that_nothing_needs_go_while_building():
-    text = pruned(
-        model(
-            "return F.relu(x) * self.scale",
-            """
-            try:
-                self.scale = math.sqrt(width)
-            except TypeError:
-                # no number
-                self.scale = 1.0
-            """,
-            "self, width=4",
-        )
-    )
-    assert "try" not in text
-    assert "no number" not in text
-    assert "        self.scale = math.sqrt(width)\n" in text
-
-
 def test_the_device_of_an_input_stays_where_tensors_are_made_on_it():
     top = """
         def steps(count, device):
