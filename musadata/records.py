@@ -6,7 +6,7 @@ An id is a hash of the row's content and of what produced it.
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 from musadata.columns import (
     Backend,
@@ -177,6 +177,10 @@ class Task:
         "The same arguments at measure size; empty where sizes cannot be scaled.",
     ] = ()
     measure_note: Annotated[str, "Why `measure` is empty."] = ""
+
+    def columns(self) -> dict[str, Any]:
+        """The columns that all rows made of the task have in common."""
+        return {"task_id": self.task_id, "license": self.provenance.license, "split": self.split}
 
 
 @dataclass(frozen=True)

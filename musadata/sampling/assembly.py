@@ -99,7 +99,7 @@ def _candidate(task: Task, attempt: Attempt, parent_id: str, teacher: str, confi
     parts = reward_parts(verdict.error_class, verdict.test_share, verdict.speedup, config)
     return Candidate(
         candidate_id=candidate_id(task, attempt, teacher),
-        task_id=task.task_id,
+        **task.columns(),
         sample=request.sample,
         turn=request.turn,
         parent_id=parent_id,
@@ -119,7 +119,6 @@ def _candidate(task: Task, attempt: Attempt, parent_id: str, teacher: str, confi
         algorithm=structure.algorithm,
         findings=verdict.findings,
         feedback=verdict.feedback,
-        split=task.split,
         reward_validity=parts.validity,
         reward_correctness=parts.correctness,
         reward_speed=parts.speed,
@@ -127,7 +126,6 @@ def _candidate(task: Task, attempt: Attempt, parent_id: str, teacher: str, confi
         timings=verdict.timings,
         policy=verdict.policy,
         facts=verdict.facts,
-        license=task.provenance.license,
         expected_ms=answer.expected_ms,
         bound_ms=answer.bound_ms,
         costs=answer.costs,
@@ -143,7 +141,7 @@ def _trajectory(
     judged = [None if one.error_class and one.error_class.is_undecided else one.reward for one in chain]
     return Trajectory(
         trajectory_id=content_id("trajectory", [candidate.candidate_id for candidate in chain]),
-        task_id=task.task_id,
+        **task.columns(),
         messages=_messages(last),
         candidates=tuple(candidate.candidate_id for candidate in chain),
         outcomes=tuple(_outcome(attempt) for attempt in conversation),
@@ -152,9 +150,7 @@ def _trajectory(
         success=success,
         trajectory_return=trajectory_return(judged, success, config),
         teacher=last.answer.teacher or teacher,
-        split=task.split,
         turns=tuple(Turn(attempt.request.messages[-1].content, attempt.answer.text) for attempt in conversation),
-        license=task.provenance.license,
     )
 
 

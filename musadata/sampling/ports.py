@@ -33,15 +33,13 @@ def _port(task: Task, candidate: Candidate) -> Port | Reject:
     judged = candidate.backend == PLATFORM  # that backend ports what it judges in the same way
     return Port(
         port_id=content_id("port", candidate.candidate_id, source),
-        task_id=task.task_id,
+        **task.columns(),
         candidate_id=candidate.candidate_id,
         source=source,
         changes=list_changes(candidate.source, source),
         verdict=PortVerdict.ACCEPTED if judged else PortVerdict.NOT_RUN,
         operator_family=task.operator_family,
-        license=task.provenance.license,
         teacher=candidate.teacher,
-        split=task.split,
     )
 
 

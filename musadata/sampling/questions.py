@@ -111,16 +111,14 @@ def _row(
 ) -> Question:
     return Question(
         question_id=content_id("question", task.task_id, about, answer.teacher, asked, answered),
-        task_id=task.task_id,
+        **task.columns(),
         candidate_id=about,
         topic=topic,
         facts=facts,
         question=asked,
         answer=answered,
         operator_family=task.operator_family,
-        license=task.provenance.license,
         teacher=answer.teacher,
-        split=task.split,
         claim=claim,
         **answer.provenance(),
     )

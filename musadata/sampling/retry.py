@@ -103,7 +103,7 @@ def _row(failure: Failure, state: RetryState, teacher: str) -> RetryRow:
     task, verdict = failure.task, failure.attempt.verdict
     return RetryRow(
         retry_id=content_id("retry", task.task_id),
-        task_id=task.task_id,
+        **task.columns(),
         candidate_id=candidate_id(task, failure.attempt, teacher),
         state=state,
         tries=failure.tries,
@@ -111,6 +111,4 @@ def _row(failure: Failure, state: RetryState, teacher: str) -> RetryRow:
         error_class=verdict.error_class or ErrorClass.INFRA,
         feedback=verdict.feedback,
         operator_family=task.operator_family,
-        license=task.provenance.license,
-        split=task.split,
     )

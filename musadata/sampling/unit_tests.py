@@ -82,7 +82,7 @@ def check_test(
         return reject(task, "passes wrong programs", f"{len(tested)} tried, not caught: {missed}")
     return UnitTest(
         unit_test_id=content_id("unit_test", task.task_id, answer.teacher or teacher, sample, source),
-        task_id=task.task_id,
+        **task.columns(),
         sample=sample,
         source=source,
         functions=list_functions(source),
@@ -92,9 +92,7 @@ def check_test(
         backend=honest[0].backend,
         operator_family=task.operator_family,
         teacher=answer.teacher or teacher,
-        split=task.split,
         **answer.provenance(),
-        license=task.provenance.license,
     )
 
 

@@ -72,19 +72,17 @@ def annotate(
         annotation_id=content_id(
             "annotation", task.task_id, request.told, analysis.steps, analysis.answer.teacher or teacher
         ),
-        task_id=task.task_id,
+        **task.columns(),
         traces=traces,
         reasoning=analysis.steps,
         grounded=not analysis.ungrounded,
         ungrounded=analysis.ungrounded,
         teacher=analysis.answer.teacher or teacher,
-        split=task.split,
         checked=analysis.checked,
         claims=analysis.claims,
         schedule=analysis.answer.schedule,
         declared=declared,
         **analysis.answer.provenance(),
-        license=task.provenance.license,
     )
 
 

@@ -104,7 +104,7 @@ def _row(task: Task, pair: _Pair) -> PreferenceRow:
     prompt = quote_answers(better.prompt)
     return PreferenceRow(
         preference_id=content_id("preference", task.task_id, better.prompt, better.message, worse.message),
-        task_id=task.task_id,
+        **task.columns(),
         prompt=prompt,
         chosen=better.message,
         rejected=worse.message,
@@ -114,9 +114,7 @@ def _row(task: Task, pair: _Pair) -> PreferenceRow:
         rejected_reward=rejected.reward,
         rejected_error=rejected.error_class,
         operator_family=task.operator_family,
-        license=task.provenance.license,
         teacher=chosen.teacher,
-        split=task.split,
         chosen_reward_speed=chosen.reward_speed,
         kind=pair.kind,
         decisions=len(list_changes(rejected.source, chosen.source)),

@@ -33,7 +33,7 @@ def rl_row(
     prompt, rate = render_generation(task, facts), measure_pass_rate(candidates)
     return RlRow(
         rl_id=content_id("rl", task.task_id, prompt),
-        task_id=task.task_id,
+        **task.columns(),
         data_source=DATA_SOURCE,
         prompt=prompt,
         ability=ABILITY,
@@ -45,8 +45,6 @@ def rl_row(
             operator_family=task.operator_family,
             level=task.level,
         ),
-        license=task.provenance.license,
-        split=task.split,
         samples=rate.samples,
         passed=rate.passed,
         avg_at_k=rate.average,

@@ -133,15 +133,13 @@ def make_sft(
     conversation = (*quote_answers(prompt), *answer)
     return SftRow(
         sft_id=content_id("sft", task.task_id, prompt, answer),
-        task_id=task.task_id,
+        **task.columns(),
         family=family,
         prompt=prompt,
         completion=answer,
         conversation=conversation,
         operator_family=task.operator_family,
-        license=task.provenance.license,
         teacher=teacher,
-        split=task.split,
         candidate_id=candidate.candidate_id if candidate else "",
         evidence=evidence,
         **count_columns(prompt=prompt, completion=answer, conversation=conversation),
@@ -160,7 +158,7 @@ def rft_rows(
     return [
         RftRow(
             rft_id=content_id("rft", task.task_id, one.candidate.candidate_id, one.prompt, one.message),
-            task_id=task.task_id,
+            **task.columns(),
             candidate_id=one.candidate.candidate_id,
             prompt=one.prompt,
             completion=one.message,
@@ -168,9 +166,7 @@ def rft_rows(
             reward=one.candidate.reward,
             structure=one.candidate.structure,
             operator_family=task.operator_family,
-            license=task.provenance.license,
             teacher=one.candidate.teacher,
-            split=task.split,
             reward_speed=one.candidate.reward_speed,
             speedup=one.candidate.speedup,
             **count_columns(prompt=one.prompt, completion=one.message, conversation=(*one.prompt, *one.message)),
