@@ -109,9 +109,6 @@ class Kernel:
     """CUDA kernels that people wrote, with the Python that calls them: one row for each wrapper and binding.
 
     A kernel that exists for MUSA as well is a row even if no Python calls it; its wrapper and binding are empty then.
-
-    `candidate` is a program in the form that the verifier judges, made of this code for the task `task_id`; both are
-    empty where the repository holds no pure-PyTorch equivalent that runs.
     """
 
     kernel_id: Annotated[str, "Hash of the row's content."]
@@ -129,8 +126,8 @@ class Kernel:
     musa: Annotated[tuple[NativeSource, ...], "The same kernels for MUSA, where the repository holds both."]
     provenance: Annotated[Provenance, "Where the wrapper stands; its licence is that of all files of the row."]
     equivalent: Annotated[str, "Where its PyTorch equivalent stands and what speaks for it; empty if none was found."]
-    task_id: Annotated[str, "The task of its equivalent; empty where none runs."]
-    candidate: Annotated[str, "A program for that task made of this code; empty where there is no task."]
+    task_id: Annotated[str, "The task of its pure-PyTorch equivalent; empty where the repository holds none that runs."]
+    candidate: Annotated[str, "What the verifier judges: a program made of this code for that task; empty without one."]
     split: Split
 
 
@@ -212,10 +209,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one request to a language model, as its server counts them; zero where nothing was counted.
-
-    `completion_tokens` include `reasoning_tokens`, `prompt_tokens` include `cached_tokens`.
-    """
+    """Tokens of one request to a language model, as its server counts them; zero where nothing was counted."""
 
     prompt_tokens: Annotated[int, "Tokens of the request, `cached_tokens` included."] = 0
     completion_tokens: Annotated[int, "Tokens of the reply, `reasoning_tokens` included."] = 0
