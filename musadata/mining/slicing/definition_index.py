@@ -6,21 +6,12 @@ import sys
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from importlib.util import find_spec
+from functools import cached_property
 from itertools import takewhile
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from musadata.mining.reading.dotted_names import dotted_name
-from musadata.mining.reading.parsing import (
-    AVAILABLE,
-    Definition,
-    Import,
-    ParsedModule,
-    absolute_module,
-    bound_names,
-    parse_module,
-)
+from musadata.mining.reading.parsing import AVAILABLE, Definition, Import, ParsedModule, parse_module
 from musadata.mining.slicing.stand_ins import lighter_text, stand_ins
 from musadata.sources.dependencies import PLACE, Dependencies
 from musadata.sources.protocol import Packages, Tree, UnreadableFile
@@ -280,7 +271,7 @@ class PackageIndex:
         located = self.locate(star, importer)
         if located is None:
             loaded = star in sys.stdlib_module_names and hasattr(sys.modules.get(star), name)
-            return External(star, name) if loaded or name in _stub_names(star) else None
+            return External(star, name) if loaded else None
         parsed = self.module(located)
         if parsed is None or (name.startswith("_") and name not in _exported(parsed)):
             return None
@@ -307,24 +298,6 @@ def _exported(module: ParsedModule) -> frozenset[str]:
     stated = module.bindings.get("__all__")
     nodes = ast.walk(stated.node) if isinstance(stated, Definition) else ()
     return frozenset(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
-
-
-@lru_cache(maxsize=64)
-def _stub_names(module: str) -> frozenset[str]:
-    """The public names of a module of PyTorch or NumPy that its installed files bind, found without importing it."""
-    top, *inner = module.split(".")
-    found = find_spec(top) if top in ("torch", "numpy") else None
-    names: set[str] = set()
-    for folder in found.submodule_search_locations or () if found else ():
-        base = Path(folder, *inner)
-        for file in (base / "__init__.pyi", base / "__init__.py", base.with_suffix(".py")):
-            if file.is_file():
-                for node in ast.parse(file.read_text(encoding="utf-8")).body:
-                    names.update(bound_names(node))
-                    if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
-                        is_package = file.name.startswith("__init__")
-                        names |= _stub_names(absolute_module(module, is_package, node.module, node.level))
-    return frozenset(name for name in names if not name.startswith("_"))
 
 
 def module_name(path: str) -> str:

@@ -371,24 +371,6 @@ def test_an_import_that_is_assigned_to_its_own_name_is_still_that_import():
     assert run(text)["Model"]()(1) > 6
 
 
-STARRED = """
-from numpy import *
-from torch.nn import *
-
-class M(Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = Linear(int(arange(9)[-1]), 4)
-
-    def forward(self, x):
-        return self.fc(x)
-"""
-
-
-def test_names_of_a_star_import_of_numpy_or_torch_are_known():
-    assert run(cut({"m.py": STARRED}, "m.py", "M"))["Model"]()(torch.ones(2, 8)).shape == (2, 4)
-
-
 BY_VERSION = """
 import torch
 from torch import nn
