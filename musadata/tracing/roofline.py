@@ -24,6 +24,7 @@ class Unit(StrEnum):
     FP32 = "FP32 units"
     FP64 = "FP64 units"
     TENSOR = "tensor cores"
+    SPLIT = "tensor cores, three products of TF32 for each"
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ class Device:
 
     def rate(self, unit: Unit) -> float:
         """FLOPs per second of a unit."""
-        return {Unit.FP32: self.fp32, Unit.FP64: self.fp64, Unit.TENSOR: self.tensor}[unit]
+        rates = {Unit.FP32: self.fp32, Unit.FP64: self.fp64, Unit.TENSOR: self.tensor, Unit.SPLIT: self.tf32 / 3}
+        return rates[unit]
 
     def balance(self, unit: Unit) -> float:
         """FLOPs per byte at which a unit and the memory are both busy."""

@@ -59,7 +59,7 @@ def emit(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
             return emit_block_scan(kernel, schedule)
         case [Tile(), Bind("lines"), *_]:
             return emit_few_rows(dealt(kernel), schedule)
-        case [Tile(), Stage(), Unroll()]:
+        case [Tile(), Stage(), Unroll() | TensorCore("factors")]:
             return emit_register_tiled(dealt(kernel), schedule)
         case [Tile(), Stage(), TensorCore(), *_]:
             return emit_tensor_core_tiled(dealt(kernel), schedule)

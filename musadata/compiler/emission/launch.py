@@ -97,15 +97,16 @@ def finish(
     threads: tuple[int, ...],
     counts: Sequence[str] = (),
     helpers: Sequence[Helper] = (),
-    bounds: int = 0,
+    bounds: int | tuple[int, int] = 0,
     aligned: Expression | None = None,
     shared: Expression | None = None,
 ) -> EmittedKernel:
     """Put the `__global__` function around a body and write its launch.
 
     `setup` are host statements that define `blocks`, `threads` and the `counts`, which the kernel takes as arguments.
-    With `bounds`, the compiler is told that no block has more threads. With `aligned`, a condition on the host, the
-    kernel is a template of whether it holds. With `shared`, its bytes, shared memory is allocated at the launch.
+    With `bounds`, the compiler is told that no block has more threads, and how many blocks registers are for. With
+    `aligned`, a condition on the host, the kernel is a template of whether it holds. With `shared`, its bytes, shared
+    memory is allocated at the launch.
     """
     body = tuple(block.body)
     sizes = [name for name in mentioned(kernel.size_names, body) if name not in counts]
@@ -117,7 +118,7 @@ def finish(
         *(Parameter(f"{C_TYPES[buffer.dtype]}* __restrict__", Name(buffer.name)) for buffer in kernel.outputs),
         *(_declared(name, kernel) for name in (*counts, *sizes)),
     )
-    limit = f"__launch_bounds__({bounds}) " if bounds else ""
+    limit = f"__launch_bounds__({str(bounds).strip('()')}) " if bounds else ""
     template = ("bool aligned",) if aligned else ()
     function = Function(f"__global__ void {limit}", Name(kernel.name), parameters, body, template)
     bytes_ = [constant("shared_bytes", shared)] if shared else []

@@ -2,7 +2,10 @@
 
 The scheme of CUTLASS's SIMT kernels (Kerr et al., "CUTLASS: Fast Linear Algebra in CUDA C++", 2017): a block computes a
 tile of the output and each thread a rectangle of it in registers, so that a value from shared memory is used several
-times.
+times. Tensor cores multiply at the same accuracy if each factor is the sum of two TF32 numbers, of whose products the
+least is left out, and if sums of a few products are added up outside of them, where they are rounded to nearest (Ootomo
+and Yokota, "Recovering single precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak
+performance", 2022).
 """
 
 import math
@@ -11,7 +14,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 from musadata.compiler.emission.block import UNROLL, Block, decode_used
-from musadata.compiler.emission.cpp import total
+from musadata.compiler.emission.cpp import total, vector_functions
 from musadata.compiler.emission.launch import EmittedKernel, count_of, finish
 from musadata.compiler.emission.stored_vectors import StoredVectors
 from musadata.compiler.emission.tile_operands import (
@@ -37,22 +40,52 @@ from musadata.compiler.emission.tiled import (
     write_entry,
     write_results,
 )
-from musadata.compiler.ir.code import THREAD_X, Binary, Braces, Comment, Expression, Name, Unary, apply, code, every
+from musadata.compiler.ir.code import (
+    THREAD_X,
+    UNARY,
+    Binary,
+    Braces,
+    Comment,
+    Expression,
+    Group,
+    Name,
+    Unary,
+    apply,
+    bracketed,
+    code,
+    every,
+)
 from musadata.compiler.ir.index_formulas import Variable, as_index, divide, of, product
-from musadata.compiler.ir.schedule import Schedule, Stage, Step, Tile, Unroll
+from musadata.compiler.ir.schedule import Schedule, Stage, Step, TensorCore, Tile, Unroll
 from musadata.compiler.lowering.fusion import Kernel
-from musadata.tracing.roofline import H100
+from musadata.tracing.roofline import H100, Unit
 
-_NAMES = ("thread_row", "thread_col", "first", "part", "line", "row_parts", "row_sum", "step")
+_NAMES = (
+    "thread_row",
+    "thread_col",
+    "first",
+    "part",
+    "line",
+    "row_parts",
+    "row_sum",
+    "step",
+    "place",
+    "warp_row",
+    "warp_col",
+    "right_rest",
+    "left_rest",
+)
 _PADDING = 4  # floats at the end of a tile's row, so that threads which write a column reach different banks
 
 
 @dataclass(frozen=True)
 class RegisterTile(BlockTile):
-    """A tile of which each thread computes `thread_rows` x `thread_cols`."""
+    """A tile of which each thread computes `thread_rows` x `thread_cols`. `cores`: tensor cores multiply, and a warp
+    computes eight times as many rows and four times as many columns."""
 
     thread_rows: int
     thread_cols: int
+    cores: bool = False
 
     @property
     def threads(self) -> int:
@@ -72,14 +105,32 @@ class RegisterTile(BlockTile):
         return (down, 32 // down) if down < 4 else (32 // beside, beside)
 
     @property
+    def bounds(self) -> int | tuple[int, int]:
+        """What the compiler is told: with tensor cores a thread has 64 registers beside those of its sums."""
+        registers = 64 + self.thread_rows * self.thread_cols
+        return (self.threads, H100.registers // registers // self.threads) if self.cores else self.threads
+
+    @property
     def work(self) -> tuple[float, float, float]:
+        if self.cores:
+            return 2 / H100.rate(Unit.SPLIT), 1 / (8 * self.thread_rows) + 1 / (4 * self.thread_cols), 4
         words = 1 / self.thread_rows + 1 / self.thread_cols / 4  # lanes beside each other share the left one
         return 2 / H100.fp32, words, 4
 
     def steps(self, sizes: tuple[int, int, int]) -> tuple[Step, ...]:
         own = self.thread_rows, self.thread_cols
         tile = tile_of(self.rows, self.cols, self.depth, *sizes[1:])
-        return tile, Stage("operands", "shared", 2), Unroll("sums", own[0] * own[1], *own)
+        sums = TensorCore("factors", 8 * own[0], 4 * own[1]) if self.cores else Unroll("sums", own[0] * own[1], *own)
+        return tile, Stage("operands", "shared", 2), sums
+
+    def place(self, line: str, counter: str) -> Expression:
+        """That of a thread's row or column `counter`: groups of four, spread evenly over the tile, or as fragments have
+        them."""
+        one = Name(counter)
+        if self.cores:
+            return one * 8 if line == "row" else one / 2 * 8 + one % 2
+        share, extent = (self.thread_rows, self.rows) if line == "row" else (self.thread_cols, self.cols)
+        return one if share == 4 else one / 4 * (extent * 4 // share) + one % 4
 
 
 LARGE, MEDIUM = RegisterTile(128, 128, 16, 8, 8), RegisterTile(64, 64, 16, 8, 4)
@@ -92,14 +143,17 @@ SHAPES = (
     RegisterTile(32, 128, 16, 4, 8),
     *_SMALL,
 )
-# Others for the same. Fewer threads with more sums each read less from shared memory, but fewer of them wait.
-WIDE_SHAPES = (
-    RegisterTile(128, 128, 16, 16, 8),
-    RegisterTile(64, 128, 16, 8, 8),
-    RegisterTile(128, 64, 16, 8, 8),
-    RegisterTile(96, 96, 16, 12, 8),
-    RegisterTile(64, 64, 16, 4, 4),
-    *_SMALL,
+# Others for the same, on tensor cores.
+CORE_SHAPES = (
+    RegisterTile(128, 128, 16, 8, 8, cores=True),
+    RegisterTile(96, 96, 16, 12, 8, cores=True),
+    RegisterTile(64, 128, 16, 8, 8, cores=True),
+    RegisterTile(128, 64, 16, 8, 8, cores=True),
+    RegisterTile(64, 64, 16, 4, 8, cores=True),
+    RegisterTile(128, 32, 16, 4, 8, cores=True),
+    RegisterTile(32, 128, 16, 4, 8, cores=True),
+    RegisterTile(64, 32, 16, 4, 8, cores=True),
+    RegisterTile(32, 64, 16, 4, 8, cores=True),
 )
 # Tiles that hold all of few rows or columns, so that the operand with the many others is read once.
 _FEW_ROWS = (RegisterTile(8, 128, 32, 4, 4), RegisterTile(16, 128, 32, 4, 4))
@@ -109,7 +163,6 @@ FEW = 16
 # Those of the large ones where some operand is moved element by element.
 _ELEMENTWISE = {
     LARGE: replace(LARGE, depth=8),
-    WIDE_SHAPES[0]: replace(WIDE_SHAPES[0], depth=8),
     **{few[0]: few[1] for few in (_FEW_ROWS, _FEW_COLS)},  # a line of these has more elements than a block has threads
 }
 _FEW_BLOCKS = 264  # two for each multiprocessor of a large GPU: with fewer, blocks of more threads keep it busy
@@ -143,10 +196,11 @@ def _operands(block: Block, kernel: Kernel, depth: int = 0) -> tuple[Operand, Op
 def emit_register_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     """A block per tile of the output; each thread keeps a rectangle of sums in registers."""
     stage = kernel.reductions[0]
-    whole, share = schedule.get(Tile), schedule.get(Unroll)
-    tile = RegisterTile(whole.rows, whole.cols * len(kernel.reductions), whole.depth, share.rows, share.cols)
-    own = [*own_names(kernel.axes), *(v.name for v in stage.axes), *_NAMES, stage.local]
-    block = Block.of(kernel, schedule, own)
+    whole, warp, share = schedule.get(Tile), schedule.find(TensorCore), schedule.find(Unroll)
+    own = (warp.rows // 8, warp.cols // 4) if warp else (share.rows, share.cols) if share else (0, 0)
+    tile = RegisterTile(whole.rows, whole.cols * len(kernel.reductions), whole.depth, *own, warp is not None)
+    names = [*own_names(kernel.axes), *(v.name for v in stage.axes), *_NAMES, stage.local]
+    block = Block.of(kernel, schedule, names)
     operands, own_tile = _operands(block, kernel, tile.depth), tile.half if is_gated(kernel) else tile
     _write_positions(block, tile, operands, own_tile.cols, *places_of_block(block, kernel, whole))
     write_places(block, tile, operands)
@@ -156,20 +210,21 @@ def emit_register_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     block.array("float", "sums", tile.thread_rows, tile.thread_cols, value=Braces())
     depth = write_depth(block, kernel, (own_tile.rows, own_tile.cols))
     block.blank()
-    row, col = (f" + {_part('i', *one)}" for one in ((tile.thread_rows, tile.rows), (tile.thread_cols, tile.cols)))
+    row, col = (f" + {tile.place(line, 'i')}" for line in ("row", "col"))
     write_slices(
         block,
         tile,
         operands,
         depth,
-        lambda: block.paste("register_products", tile=tile, row=row, col=col),
+        lambda: block.paste("split_products" if tile.cores else "register_products", tile=tile, row=row, col=col),
         lambda operand: _put_away(block, tile, operand),
     )
     block.blank()
     stores = _write_results(block, kernel, own_tile)
     setup = write_grid(block, kernel, own_tile, operands, whole.rows_first)
     functions = [*load_functions(operands), *stores]
-    return finish(kernel, schedule, block, setup, threads=(tile.threads,), helpers=functions, bounds=tile.threads)
+    functions += vector_functions("float32", "split", "multiply_split") if tile.cores else []
+    return finish(kernel, schedule, block, setup, threads=(tile.threads,), helpers=functions, bounds=tile.bounds)
 
 
 def _write_positions(
@@ -180,10 +235,14 @@ def _write_positions(
     row_block: Expression,
     col_block: Expression,
 ) -> None:
+    padding = 2 * _PADDING if tile.cores else _PADDING
     for operand in operands:
-        block.shared("float", f"{operand.side}_tile", 2, tile.depth, operand.extent(tile) + _PADDING, aligned=True)
+        block.shared("float", f"{operand.side}_tile", 2, tile.depth, operand.extent(tile) + padding, aligned=True)
     block.declare("first_row", row_block * tile.rows)
     block.declare("first_col", col_block * cols)
+    if tile.cores:
+        block.paste("split_places", rows=8 * tile.thread_rows, cols=4 * tile.thread_cols, tile=tile)
+        return
     (down, beside), warp = tile.lanes, THREAD_X / 32
     across = tile.cols // tile.thread_cols // beside
     block.add(Comment(f"The rectangles of a warp lie {down} x {beside}, so that its reads from shared memory are few."))
@@ -195,6 +254,8 @@ def _write_positions(
 def _put_away(block: Block, tile: RegisterTile, operand: Operand) -> None:
     k, line = operand.place(tile)
     at, source = Name(f"{operand.side}_tile")[Binary(Name("current"), "^", code(1))], Name(f"{operand.side}_next")["i"]
+    if tile.cores:  # lines of four vectors along k go to different banks
+        line = Binary(Group(line) if isinstance(line, Binary) else line, "^", bracketed(k, UNARY) / 4 * 8 % 32)
     if operand.group == 1:
         block.assign(at[k][line], source)
     elif operand.along_depth:
@@ -204,12 +265,6 @@ def _put_away(block: Block, tile: RegisterTile, operand: Operand) -> None:
         block.assign(Unary("*", apply("reinterpret_cast<float4*>", Unary("&", at[k][line]))), source)
 
 
-def _part(counter: str, share: int, extent: int) -> Expression:
-    """The place of a thread's row or column `counter`: groups of four, spread evenly over the tile."""
-    one = Name(counter)
-    return one if share == 4 else one / 4 * (extent * 4 // share) + one % 4
-
-
 def _write_results(block: Block, kernel: Kernel, tile: RegisterTile) -> list[str]:
     """What is made of the sums; the functions that store it."""
     _, rows, cols = parts_of(kernel)
@@ -217,17 +272,17 @@ def _write_results(block: Block, kernel: Kernel, tile: RegisterTile) -> list[str
         _write_row_sums(block, kernel, tile)
         return []
     vectors = StoredVectors.of(block, kernel, cols, "float32")
-    if vectors.operands and len(cols) == 1:
+    if vectors.operands and len(cols) == 1 and not tile.cores:
         _write_vectors(block, kernel, tile, vectors)
         return vectors.functions
     sides = [
-        ("i", flat_name("left", rows), rows, "row", tile.thread_rows, tile.rows),
-        ("j", flat_name("right", cols), cols, "col", tile.thread_cols, tile.cols),
+        ("i", flat_name("left", rows), rows, "row"),
+        ("j", flat_name("right", cols), cols, "col"),
     ]
     outer, inner = sides[::-1] if len(cols) > len(rows) else sides  # what takes divisions is worked out less often
-    with _result_loop(block, outer):
+    with _result_loop(block, tile, outer):
         head = len(block.body)
-        with _result_loop(block, inner):
+        with _result_loop(block, tile, inner):
             place = len(block.body)
             block.printer.rename = _sums(kernel, tile, Name("j"))
             write_results(block, kernel)
@@ -257,8 +312,8 @@ def _write_row_sums(block: Block, kernel: Kernel, tile: RegisterTile) -> None:
         across=tile.cols // tile.thread_cols // beside,
         row=Name(row),
         col=Name(col.name),
-        row_part=f" + {_part('i', tile.thread_rows, tile.rows)}",
-        col_part=f" + {_part('j', tile.thread_cols, tile.cols)}",
+        row_part=f" + {tile.place('row', 'i')}",
+        col_part=f" + {tile.place('col', 'j')}",
         inside=every(*tests) if tests else "",
         row_count=guarded,
         element=element,
@@ -277,7 +332,7 @@ def _write_vectors(block: Block, kernel: Kernel, tile: RegisterTile, vectors: St
     (_, rows, cols), is_one = parts_of(kernel), tile.thread_cols == vectors.width
     row, group, first = flat_name("left", rows), Name("j"), Name("first_col") + "thread_col"
     vectors.declare(block)
-    with _result_loop(block, ("i", row, rows, "row", tile.thread_rows, tile.rows)):
+    with _result_loop(block, tile, ("i", row, rows, "row")):
         head = len(block.body)
         block.printer.rename = _sums(kernel, tile, Name("part") if is_one else group + "part")
         with nullcontext() if is_one else block.loop("j", 0, tile.thread_cols, vectors.width, unroll=UNROLL):
@@ -289,11 +344,12 @@ def _write_vectors(block: Block, kernel: Kernel, tile: RegisterTile, vectors: St
 
 
 @contextmanager
-def _result_loop(block: Block, side: tuple[str, str, tuple[Variable, ...], str, int, int]) -> Iterator[None]:
+def _result_loop(block: Block, tile: RegisterTile, side: tuple[str, str, tuple[Variable, ...], str]) -> Iterator[None]:
     """A loop over a thread's rows or columns, as far as they are inside of the result."""
-    counter, name, axes, line, share, extent = side
+    counter, name, axes, line = side
+    share, extent = (tile.thread_rows, tile.rows) if line == "row" else (tile.thread_cols, tile.cols)
     with block.unrolled(counter, share):
-        own = ("+", Name(f"first_{line}")), ("+", Name(f"thread_{line}")), ("+", _part(counter, share, extent))
+        own = ("+", Name(f"first_{line}")), ("+", Name(f"thread_{line}")), ("+", tile.place(line, counter))
         block.declare(name, total(own))
         _leave_outside(block, name, axes, extent)
         block.name_flat(axes, name)

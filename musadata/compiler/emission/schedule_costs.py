@@ -432,13 +432,15 @@ class _Work:
         rows, cols = (own.rows, own.cols) if own else (max(1, split), 1)
         staged = (tile.rows + tile.cols) * tile.depth // self.threads
         held = rows * cols + rows + cols + staged if own else split
-        if cores:
-            held = tile.rows * tile.cols // self.threads
+        unit = Unit.TENSOR if cores else Unit.FP64 if size == 8 else Unit.FP32
+        if cores and cores.axis == "factors":
+            held, unit, words = split + 32, Unit.SPLIT, flops / 2 * (1 / cores.rows + 1 / cores.cols)
+        elif cores:
+            held = split
             words = flops / 2 / 256 * 0.5
         else:
             words = flops / 2 * (1 / rows + 1 / cols / (4 if own else 1))  # lanes beside each other share the left one
         slots = _at_once(device, self.threads, self.shared, held)
-        unit = Unit.TENSOR if cores else Unit.FP64 if size == 8 else Unit.FP32
         busy = min(1.0, blocks / device.multiprocessors)
         uneven = math.ceil(blocks / slots) * slots / blocks if blocks > slots else 1.0
         read = [bytes_read(operand.loads, self.sizes) for operand in stage.operands]

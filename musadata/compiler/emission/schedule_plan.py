@@ -85,7 +85,7 @@ PLANS = (
     Plan("warp shuffles", "stride", "warp", "shared"),
     Plan("vectorised", "vector", "shuffle", "wide"),
     Plan("grid-stride loops", "stride", "stride", ""),
-    Plan("the fastest of these for each kernel", "vector", "shuffle", "registers", weighed=True),
+    Plan("the fastest of these for each kernel", "vector", "shuffle", "wide", weighed=True),
 )
 
 
@@ -487,7 +487,7 @@ def _in_registers(case: Case, side: int, depth: int) -> Sequence[Step] | None:
     if case.kernel.reductions[0].dtype != "float32":
         return None
     is_wide = case.plan.tile in ("wide", "shared")
-    shapes = register_tiled.WIDE_SHAPES if is_wide else register_tiled.SHAPES
+    shapes = register_tiled.CORE_SHAPES if is_wide else register_tiled.SHAPES
     tile = choose_tile(register_tiled.FEW_SHAPES if side <= register_tiled.FEW else shapes, case.sides, depth)
     blocks = count_blocks(tile, *case.sides)
     if side < register_tiled.MEDIUM.rows and blocks < tiled.BUSY_BLOCKS:

@@ -10,7 +10,7 @@ from musadata.compiler.emission.cpp import Printer
 from musadata.compiler.emission.emit import emit
 from musadata.compiler.emission.host import factored
 from musadata.compiler.emission.pointwise import threads_along
-from musadata.compiler.emission.register_tiled import FEW_SHAPES, SHAPES, WIDE_SHAPES
+from musadata.compiler.emission.register_tiled import CORE_SHAPES, FEW_SHAPES, SHAPES
 from musadata.compiler.emission.schedule_plan import PLANS
 from musadata.compiler.emission.tile_operands import choose_tile
 from musadata.compiler.emission.tiled import tile_of
@@ -134,7 +134,7 @@ def test_no_two_schedules_are_called_the_same():
     assert len(set(LABELS.values())) == len(LABELS)
 
 
-@pytest.mark.parametrize("shapes", [SHAPES, WIDE_SHAPES])
+@pytest.mark.parametrize("shapes", [SHAPES, CORE_SHAPES])
 @pytest.mark.parametrize(("cols", "fitting"), [(96, {96}), (128, {128}), (288, {96}), (320, {64}), (1024, {128})])
 def test_tiles_are_as_wide_as_a_side_that_they_go_into(shapes, cols, fitting):
     assert {choose_tile(shapes, (1, 1 << 17, cols), 512).cols} == fitting
@@ -142,7 +142,7 @@ def test_tiles_are_as_wide_as_a_side_that_they_go_into(shapes, cols, fitting):
 
 @pytest.mark.parametrize(
     ("tile", "group"),
-    [*((one, 4) for one in (*SHAPES, *WIDE_SHAPES, *FEW_SHAPES)), *((one, 8) for one in tensor_core_tiled.WIDE_SHAPES)],
+    [*((one, 4) for one in (*SHAPES, *CORE_SHAPES, *FEW_SHAPES)), *((one, 8) for one in tensor_core_tiled.WIDE_SHAPES)],
 )
 def test_threads_bring_whole_shares_of_slices_that_a_usual_depth_is_a_multiple_of(tile, group):
     assert 512 % tile.depth == 0
