@@ -4,6 +4,7 @@ A reference that can be shrunk gets one that takes its sizes as arguments, so th
 other one gets a candidate for its own sizes alone.
 """
 
+import math
 from collections.abc import Sequence
 
 from musadata.compiler.candidate_set import CandidateSet, read_graph
@@ -13,6 +14,7 @@ from musadata.compiler.ir.lowering_errors import Unsupported
 from musadata.records import InputSpec
 from musadata.rows import plain
 from musadata.sandbox import Limits, Sandbox
+from musadata.teacher.reasoning.schedule_choice import expected_seconds
 from musadata.verifier.task_from_reference import LoneReference
 
 PRELOAD = (
@@ -25,7 +27,7 @@ Form = tuple[str, tuple[InputSpec, ...]]
 
 
 def write_candidates(sandbox: Sandbox, name: str, lone: LoneReference) -> tuple[list[Candidate], str]:
-    """The candidates of all plans, those first that do most for their speed; or the reason why there are none."""
+    """The candidates of all plans, those first that are expected to be the fastest; or why there are none."""
     forms = [(form.reference, form.inputs) for form in lone.forms[::-1]]
     own = [(lone.text, lone.measure)] if lone.measure else forms[-1:]
     reasons = []
@@ -55,11 +57,14 @@ def _write(sandbox: Sandbox, name: str, forms: Sequence[Form]) -> tuple[list[Can
 
 
 def _all_of(candidates: CandidateSet) -> list[Candidate]:
-    """All different ones: products in registers before those in tiles."""
+    """All different ones, by the times that are expected of them at the task's sizes."""
     found = [candidates.candidate(0)]
     for number in range(1, len(PLANS)):
         one = candidates.candidate(number)
         if one is found[0]:
             break
         found.append(one)
-    return sorted(found, key=lambda one: (not one.plan.in_registers, not one.plan.tile))
+    return sorted(
+        found,
+        key=lambda one: expected_seconds(one, max(one.hints, key=lambda hints: math.prod(hints.values()), default={})),
+    )
