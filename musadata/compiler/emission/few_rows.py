@@ -166,7 +166,7 @@ class _FewRows:
         host = not along_depth and not self.schedule.alike  # layers share kernels, but no templates
         if not host and (aligned := alignment(block, operands)):
             block.declare("aligned", aligned, "bool")
-        depth = depth_of(block, self.stage)
+        depth = depth_of(block, self.stage.axes)
         (self._write_along_depth if along_depth else self._write_along_columns)(depth)
         used = [VECTORS[operand.dtype]["spread"], *(["dot"] if along_depth else [])]
         functions = [*load_functions(operands), *vector_functions(operand.dtype, *used)]
@@ -197,7 +197,7 @@ class _FewRows:
         write_batch(block, self.batch)
         if self.schedule.alike and (aligned := alignment(block, operands)):
             block.declare("aligned", aligned, "bool")
-        self._write_products(depth_of(block, self.stage))
+        self._write_products(depth_of(block, self.stage.axes))
         self._write_total()
         dtype = many.operand.dtype
         return finish(

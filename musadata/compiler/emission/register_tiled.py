@@ -22,6 +22,7 @@ from musadata.compiler.emission.tile_operands import (
     Operand,
     alignment,
     flat_name,
+    goes_by_taps,
     is_multiple,
     load_functions,
     own_names,
@@ -168,18 +169,19 @@ _ELEMENTWISE = {
 _FEW_BLOCKS = 264  # two for each multiprocessor of a large GPU: with fewer, blocks of more threads keep it busy
 
 
-def fitted(tile: RegisterTile, kernel: Kernel, blocks: int) -> RegisterTile:
-    """The tile as a kernel can have it, where so many blocks cover its result: less of it where some operand is moved
-    element by element, which takes more registers; slices of half the depth where the last would be half empty."""
+def fitted(tile: RegisterTile, kernel: Kernel, blocks: int, channels: int) -> RegisterTile:
+    """The tile as a kernel can have it, where so many blocks cover its result and a tap has so many channels: less of
+    it where some operand is moved element by element, which takes more registers; slices of half the depth where the
+    last would be half empty."""
     if all(operand.group > 1 for operand in _operands(Block(()), kernel)):
         depth, half = product(axis.extent for axis in kernel.reductions[0].axes).constant, tile.depth // 2
         is_whole = all(side * half % (4 * tile.threads) == 0 for side in (tile.rows, tile.cols))
         return replace(tile, depth=half) if depth and is_whole and 0 < depth % tile.depth <= half else tile
     is_few = tile == MEDIUM and blocks < _FEW_BLOCKS
     tile = replace(MEDIUM, thread_rows=4) if is_few else _ELEMENTWISE.get(tile, tile)
-    channel, *taps = kernel.reductions[0].axes
-    depths = (tile.depth, 16, 8) if taps else ()  # slices of channels of one tap: see `read_operands`
-    return replace(tile, depth=next((one for one in depths if (channel.extent.constant or 1) % one == 0), tile.depth))
+    depths = (tile.depth, 16, 8) if kernel.reductions[0].axes[1:] else (tile.depth,)
+    depth = min(depths, key=lambda one: -(-channels // one) * one)
+    return replace(tile, depth=depth) if goes_by_taps(channels, depth) else tile
 
 
 def gated_steps(sizes: tuple[int, int, int]) -> tuple[Step, ...]:
@@ -201,14 +203,17 @@ def emit_register_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     tile = RegisterTile(whole.rows, whole.cols * len(kernel.reductions), whole.depth, *own, warp is not None)
     names = [*own_names(kernel.axes), *(v.name for v in stage.axes), *_NAMES, stage.local]
     block = Block.of(kernel, schedule, names)
-    operands, own_tile = _operands(block, kernel, tile.depth), tile.half if is_gated(kernel) else tile
+    operands, own_tile = (
+        _operands(block, kernel, tile.depth if whole.by_taps else 0),
+        tile.half if is_gated(kernel) else tile,
+    )
     _write_positions(block, tile, operands, own_tile.cols, *places_of_block(block, kernel, whole))
     write_places(block, tile, operands)
     write_entry(block, kernel)
     if aligned := alignment(block, operands):
         block.declare("aligned", aligned, "bool")
     block.array("float", "sums", tile.thread_rows, tile.thread_cols, value=Braces())
-    depth = write_depth(block, kernel, (own_tile.rows, own_tile.cols))
+    depth = write_depth(block, kernel, (own_tile.rows, own_tile.cols), operands[0].along_sum)
     block.blank()
     row, col = (f" + {tile.place(line, 'i')}" for line in ("row", "col"))
     write_slices(

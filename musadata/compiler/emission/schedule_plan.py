@@ -6,7 +6,7 @@ counts whose condition holds; limits stand in the row that they decide, with the
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from musadata.compiler.emission import (
@@ -23,10 +23,10 @@ from musadata.compiler.emission import (
 )
 from musadata.compiler.emission.held_rows import held_row, own_row
 from musadata.compiler.emission.rowwise import WARP
-from musadata.compiler.emission.tile_operands import choose_tile, count_blocks
+from musadata.compiler.emission.tile_operands import choose_tile, count_blocks, goes_by_taps
 from musadata.compiler.ir.code import Name
 from musadata.compiler.ir.index_formulas import Variable, product
-from musadata.compiler.ir.schedule import Bind, Carry, Combine, Schedule, Split, Stage, Step, Stride, Vectorise
+from musadata.compiler.ir.schedule import Bind, Carry, Combine, Schedule, Split, Stage, Step, Stride, Tile, Vectorise
 from musadata.compiler.lowering.fusion import Kernel
 from musadata.compiler.lowering.shared_axes import dealt
 
@@ -127,6 +127,11 @@ class Case:
         """Of a product: how many there are, rows and columns."""
         batch, rows, cols = map(self.extent, tiled.parts_of(self.like))
         return batch, rows, cols
+
+    @cached_property
+    def channels(self) -> int:
+        """How many of a tap a convolution adds up."""
+        return self.extent(self.like.reductions[0].axes[:1])
 
     @cached_property
     def dealt(self) -> "Case":
@@ -457,14 +462,17 @@ def _of_product(steps: Callable[[Case, int, int], Sequence[Step] | None]) -> Cal
     """Steps for tiles, unless there are more of them than a grid has blocks along y and z; they are given the lesser
     side and the depth."""
 
-    def tile(case: Case) -> Sequence[Step] | None:
+    def by_sides(case: Case) -> Sequence[Step] | None:
         case = case.dealt
         batch, rows, cols = case.sides
         side, depth = min(rows, cols), case.extent(case.like.reductions[0].axes)
         is_beyond = batch > tiled.MOST_BLOCKS or side > tiled.MOST_BLOCKS * tiled.SMALL_TILE
-        return None if is_beyond else steps(case, side, depth)
+        found = None if is_beyond else steps(case, side, depth)
+        if found and isinstance(tile := found[0], Tile) and case.like.reductions[0].axes[1:]:
+            return replace(tile, by_taps=goes_by_taps(case.channels, tile.depth)), *found[1:]
+        return found
 
-    return tile
+    return by_sides
 
 
 def _few_lines(case: Case, side: int, depth: int) -> Sequence[Step] | None:
@@ -492,7 +500,8 @@ def _in_registers(case: Case, side: int, depth: int) -> Sequence[Step] | None:
     blocks = count_blocks(tile, *case.sides)
     if side < register_tiled.MEDIUM.rows and blocks < tiled.BUSY_BLOCKS:
         return None
-    return register_tiled.fitted(tile, case.kernel, blocks).steps(case.sides) if _may_use(case, blocks) else None
+    fitting = register_tiled.fitted(tile, case.kernel, blocks, case.channels)
+    return fitting.steps(case.sides) if _may_use(case, blocks) else None
 
 
 def _may_use(case: Case, blocks: int) -> bool:

@@ -126,7 +126,8 @@ class _OnTensorCores:
         own = [*own_names(kernel.axes), *(v.name for v in self.stage.axes), *_NAMES, self.stage.local]
         block = self.block = Block.of(kernel, schedule, own)
         self.vectors = StoredVectors.of(block, kernel, self.cols, self.dtype)
-        self.operands = read_operands(block, self.stage, self.rows, self.cols, self.dtype, self.tile.depth)
+        depth = self.tile.depth if schedule.get(Tile).by_taps else 0
+        self.operands = read_operands(block, self.stage, self.rows, self.cols, self.dtype, depth)
 
     def emit(self) -> EmittedKernel:
         """Fetch slices, multiply them, and store what is made of the sums."""
@@ -143,7 +144,7 @@ class _OnTensorCores:
         write_entry(block, self.kernel)
         down, across = tile.fragments
         block.array("float", "sums", down, across, 4, value=Braces())
-        depth = write_depth(block, self.kernel, (tile.rows, tile.cols))
+        depth = write_depth(block, self.kernel, (tile.rows, tile.cols), operands[0].along_sum)
         block.blank()
         write_fetch(block, tile, operands, depth, self._place)
         block.blank()

@@ -138,6 +138,8 @@ class Operand:
         axis: the name of the flat position over `axes`, which has `count` points.
         along_depth: neighbouring threads walk along the inner axes.
         parts: the axes that stay the same within a slice, where `inner` is the walk within one; see `read_operands`.
+        place: the channel of an element where the last slice of a tap may have more places than are left: (it, how many
+            there are).
         sources: of its vectors, if it moves in such: one tensor, or several that were joined.
         reads: what is loaded in vectors where it is computed of such, element by element.
         beside: the start of the tensor, or of the part of one, whose lines fill the second half of the tile, in the
@@ -152,6 +154,7 @@ class Operand:
     axis: str
     count: Expression
     parts: tuple[Variable, ...] = ()
+    place_in_tap: tuple[Index, Index] | None = None
     beside: Expression | None = None
 
     @cached_property
@@ -170,7 +173,7 @@ class Operand:
             found.append(self._source(plain(value.yes), test))
             value = plain(value.no)
         known = [one for one in (*found, self._source(value)) if one is not None]
-        return known if len(known) > len(found) and not self.parts else []
+        return known if len(known) > len(found) else []
 
     @cached_property
     def reads(self) -> Sequence["Operand"]:
@@ -238,6 +241,11 @@ class Operand:
     def first(self) -> str:
         return "first_row" if self.side == "left" else "first_col"
 
+    @property
+    def along_sum(self) -> tuple[Variable, ...]:
+        """All axes of the sum, slice by slice."""
+        return (*self.parts, *self.inner)
+
     def extent(self, tile: BlockTile) -> int:
         return tile.rows if self.side == "left" else tile.cols
 
@@ -302,24 +310,29 @@ def own_names(kernel_axes: Sequence[Variable]) -> list[str]:
 def read_operands(
     block: Block, stage: Reduce, rows: tuple[Variable, ...], cols: tuple[Variable, ...], dtype: str, depth: int = 0
 ) -> list[Operand]:
-    """Both sides, for slices of `depth` steps (0: of any). Where a thread brings the same row or column of every slice,
-    its axes are known before the first.
+    """Both sides. Where a thread brings the same row or column of every slice, its axes are known before the first.
 
-    Convolutions that would work out channel and tap of each element go by slices of `depth` channels of one tap, so
-    that a place in the window is worked out once for each slice. Channels change last: what a slice has brought of
-    neighbouring taps is still in the cache.
+    Convolutions that would work out channel and tap of each element go by slices of `depth` channels of one tap, if one
+    is given, so that a place in the window is worked out once for each slice. Channels change last: what a slice has
+    brought of neighbouring taps is still in the cache.
     """
     sides = [_read_operand(block, stage, side, axes, dtype) for side, axes in (("left", rows), ("right", cols))]
     channel, *taps = stage.axes
-    channels = channel.extent.constant
-    is_gathered = any(operand.group == 1 and not operand.along_depth for operand in sides)
-    if not (depth and taps and is_gathered and channels and channels % depth == 0):
+    if not depth or all(operand.group > 1 or operand.along_depth for operand in sides):
         return sides
-    part, inner = Variable(f"{channel.name}_part", as_index(channels // depth)), Variable("inner", as_index(depth))
+    slices = divide(channel.extent + (depth - 1), as_index(depth))[0]
+    part, inner = Variable(f"{channel.name}_part", slices), Variable("inner", as_index(depth))
     moved = {channel: of(part) * depth + of(inner)}
+    is_whole = divide(channel.extent, as_index(depth))[1] == ZERO
+    place = None if is_whole else (moved[channel], channel.extent)
     stage = replace(stage, axes=(inner,), loops=tuple(substitute(formula, moved) for formula in stage.loops))
     sides = [_read_operand(block, stage, side, axes, dtype) for side, axes in (("left", rows), ("right", cols))]
-    return [replace(operand, parts=(part, *taps)) for operand in sides]
+    return [replace(operand, parts=(part, *taps), place_in_tap=place) for operand in sides]
+
+
+def goes_by_taps(channels: int, depth: int) -> bool:
+    """Whether slices of so many channels of one tap leave few places empty."""
+    return -(-channels // depth) * depth <= _MOST_IDLE * channels
 
 
 def _read_operand(block: Block, stage: Reduce, side: str, axes: tuple[Variable, ...], dtype: str) -> Operand:
@@ -518,8 +531,9 @@ def _fetch(
         assert not operand.beside, "lines of two tensors move in vectors"
         block.assign(target, stored(number(0, "float32"), operand.dtype))
         tests = [Name(operand.axis) < operand.count]
-        if copied or not operand.parts:  # otherwise the caller has asked
-            tests.append(Name("next" if operand.parts else position) < depth)
+        if copied or not operand.parts or operand.place_in_tap:  # otherwise the caller has asked
+            place, end = _along_sum(block, operand, position, depth)
+            tests.append(Binary(place, "<", end))
         with block.when(every(*tests)):
             head, value = len(block.body), operand.value
             if isinstance(value, Choose) and isinstance(value.no, Literal) and value.no.value == 0:
@@ -537,7 +551,8 @@ def _compute_vector(
     kind, count, name = C_TYPES[operand.dtype], operand.group, f"{operand.side}_part"
     block.array(kind, name, count, prefix="__align__(16) ", value=Braces())
     arrays: list[tuple[Scalar, str]] = []
-    inside = Name(operand.axis) < operand.count, Name(position) < depth
+    place, end = _along_sum(block, operand, position, depth)
+    inside = Name(operand.axis) < operand.count, Binary(place, "<", end)
     with block.when(every(*inside)):
         for read in operand.reads:
             assert isinstance(read.value, Load)
@@ -554,6 +569,14 @@ def _compute_vector(
     block.assign(Unary("*", apply(vector, Unary("&", target))), Unary("*", apply(vector, name)))
 
 
+def _along_sum(block: Block, operand: Operand, position: str, depth: Expression) -> tuple[Expression, Expression]:
+    """How far along the sum an element is, and where that ends: of channels, if a slice may end within one."""
+    if operand.place_in_tap:
+        place, end = map(block.index, operand.place_in_tap)
+        return place, end
+    return Name("next" if operand.parts else position), depth
+
+
 def element_of(block: Block, operand: Operand) -> Expression:
     """One element; it is not converted if memory holds it in the tile's type."""
     value = operand.value
@@ -568,11 +591,13 @@ def _vector(
     """The arguments of a function that loads a vector: its place, how many elements of the row are left there, which is
     worked out first, and `aligned`."""
     axis, step = Name(operand.axis), Name(position)
-    inside, end, at = axis < operand.count, depth, step
-    if not operand.along_depth:
-        inside, end, at = step < depth, operand.count, axis
-    block.declare("rest", Choice(inside, end - at, code(0)))
-    place = pointer_at(block, operand, at, tile.depth)
+    place, end = _along_sum(block, operand, position, depth)
+    if operand.along_depth:
+        rest = Choice(axis < operand.count, end - place, code(0))
+    else:
+        rest = Choice(place < end, operand.count - axis, code(0))
+    block.declare("rest", rest)
+    place = pointer_at(block, operand, step if operand.along_depth else axis, tile.depth)
     if len(operand.sources) > 1:
         block.variable(f"const {C_TYPES[operand.dtype]}*", f"{operand.side}_source", place)
         place = Name(f"{operand.side}_source")

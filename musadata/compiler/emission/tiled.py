@@ -96,18 +96,18 @@ def parts_of(kernel: Kernel) -> tuple[tuple[Variable, ...], tuple[Variable, ...]
     return parts
 
 
-def depth_of(block: Block, stage: Reduce) -> Expression:
-    """The number of steps along the inner axes, by a name if it depends on the point."""
-    depth = product(axis.extent for axis in stage.axes)
+def depth_of(block: Block, axes: Sequence[Variable]) -> Expression:
+    """The number of steps along inner axes, by a name if it depends on the point."""
+    depth = product(axis.extent for axis in axes)
     return block.name_formula(depth, "count") if depth.variables else block.index(depth)
 
 
-def write_depth(block: Block, kernel: Kernel, tile: tuple[int, int]) -> Expression:
-    """The number of steps, which is 0 for a tile of (rows, columns) on the side of a diagonal that a kernel sets to 0:
-    a triangle of a product takes half of its work."""
+def write_depth(block: Block, kernel: Kernel, tile: tuple[int, int], axes: Sequence[Variable]) -> Expression:
+    """The number of steps along inner axes, which is 0 for a tile of (rows, columns) on the side of a diagonal that a
+    kernel sets to 0: a triangle of a product takes half of its work."""
     stage, parts = kernel.reductions[0], partition(kernel)
     edges = {edge for store in kernel.stores for edge in _edges(store.value, stage.local)}
-    depth = depth_of(block, stage)
+    depth = depth_of(block, axes)
     edge = edges.pop() if len(edges) == 1 and stage.buffer is None else None
     if edge is None or parts is None or len(parts[1]) != 1 or len(parts[2]) != 1:
         return depth
@@ -182,7 +182,7 @@ def emit_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     taken = {buffer.name for buffer in (*kernel.inputs, *kernel.outputs)}
     total = Name("accumulator" if "accumulator" not in taken else "accumulated")
     block.variable(kind, total.name, number(0, stage.dtype))
-    depth, k = depth_of(block, stage), Name("k")
+    depth, k = depth_of(block, stage.axes), Name("k")
     with block.loop("start", 0, depth, side):
         _load_tile(block, "left_tile", (THREAD_Y, THREAD_X), left, stage, Name(row) < row_count, depth)
         block.printer.rename = {col: Name(loaded_col)} if crossed else None

@@ -92,12 +92,13 @@ class Carry(Step):
 @dataclass(frozen=True)
 class Tile(Step):
     """A block computes `rows` x `cols` of a result, by slices of `depth` of the inner axis. Blocks of rows lie along
-    the grid's x where `rows_first`, blocks of columns elsewhere."""
+    the grid's x where `rows_first`, blocks of columns elsewhere. `by_taps`: a slice has channels of one tap."""
 
     rows: int = _amount()
     cols: int = _amount()
     depth: int = _amount()
     rows_first: bool = _amount(False)
+    by_taps: bool = _amount(False)
 
     @property
     def sides(self) -> tuple[int, int, int]:

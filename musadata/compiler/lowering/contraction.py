@@ -174,13 +174,15 @@ class _Convolution:
 
     @property
     def _shares_weights(self) -> bool:
-        """Whether many results read each weight, and a tile of these is cut from many channels."""
+        """Whether many results read each weight, and a tile of these is cut from many channels, as sizes that are not
+        known are taken to be."""
         if self.groups != ONE or product(self.weight.shape[2:]) == ONE:
             return False
-        inputs, channels = self.group_inputs.constant or 1, self.weight.shape[int(self.transposed)].constant or 0
+        inputs, channels = self.group_inputs.constant, self.weight.shape[int(self.transposed)].constant
         positions = product((self.c.type.shape[0], *self.c.type.shape[2:])).constant
         many = positions is None or positions >= _MANY_POSITIONS
-        return many and channels >= _MANY_CHANNELS and inputs % _SLICE == 0
+        is_sliced = inputs is None or 5 * inputs >= 4 * -(-inputs // _SLICE) * _SLICE
+        return many and is_sliced and (channels is None or channels >= _MANY_CHANNELS)
 
     def _sort_weight(self) -> Value:
         """The weights as (taps, input channel, output channel), in memory."""
