@@ -70,11 +70,8 @@ _NAMES = (
     "row_parts",
     "row_sum",
     "step",
-    "place",
     "warp_row",
     "warp_col",
-    "right_rest",
-    "left_rest",
 )
 _PADDING = 4  # floats at the end of a tile's row, so that threads which write a column reach different banks
 
@@ -179,8 +176,9 @@ def fitted(tile: RegisterTile, kernel: Kernel, blocks: int, channels: int) -> Re
         return replace(tile, depth=half) if depth and is_whole and 0 < depth % tile.depth <= half else tile
     is_few = tile == MEDIUM and blocks < _FEW_BLOCKS
     tile = replace(MEDIUM, thread_rows=4) if is_few else _ELEMENTWISE.get(tile, tile)
-    depths = (tile.depth, 16, 8) if kernel.reductions[0].axes[1:] else (tile.depth,)
-    depth = min(depths, key=lambda one: -(-channels // one) * one)
+    sides = (tile.rows, tile.cols) if kernel.reductions[0].axes[1:] else ()
+    smaller = [one for one in (16, 8) if sides and all(side * one % (4 * tile.threads) == 0 for side in sides)]
+    depth = min((tile.depth, *smaller), key=lambda one: -(-channels // one) * one)
     return replace(tile, depth=depth) if goes_by_taps(channels, depth) else tile
 
 
@@ -215,20 +213,28 @@ def emit_register_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     block.array("float", "sums", tile.thread_rows, tile.thread_cols, value=Braces())
     depth = write_depth(block, kernel, (own_tile.rows, own_tile.cols), operands[0].along_sum)
     block.blank()
-    row, col = (f" + {tile.place(line, 'i')}" for line in ("row", "col"))
+    current, (row, col) = Name("current"), (f" + {tile.place(line, 'i')}" for line in ("row", "col"))
+
+    def multiply() -> None:
+        if not tile.cores:
+            block.paste("register_products", tile=tile, row=row, col=col)
+            return
+        tiles = Name("left_tile")[current], Name("right_tile")[current]
+        block.run("multiply_slice", "sums", *tiles, "thread_row", Name("warp_col") + THREAD_X % 32 / 4)
+
     write_slices(
         block,
         tile,
         operands,
         depth,
-        lambda: block.paste("split_products" if tile.cores else "register_products", tile=tile, row=row, col=col),
+        multiply,
         lambda operand: _put_away(block, tile, operand),
     )
     block.blank()
     stores = _write_results(block, kernel, own_tile)
     setup = write_grid(block, kernel, own_tile, operands, whole.rows_first)
     functions = [*load_functions(operands), *stores]
-    functions += vector_functions("float32", "split", "multiply_split") if tile.cores else []
+    functions += vector_functions("float32", "split", "multiply_split", "multiply_slice") if tile.cores else []
     return finish(kernel, schedule, block, setup, threads=(tile.threads,), helpers=functions, bounds=tile.bounds)
 
 
@@ -246,7 +252,8 @@ def _write_positions(
     block.declare("first_row", row_block * tile.rows)
     block.declare("first_col", col_block * cols)
     if tile.cores:
-        block.paste("split_places", rows=8 * tile.thread_rows, cols=4 * tile.thread_cols, tile=tile)
+        warp_rows, warp_cols = 8 * tile.thread_rows, 4 * tile.thread_cols
+        block.paste("split_places", rows=warp_rows, cols=warp_cols, across=tile.cols // warp_cols)
         return
     (down, beside), warp = tile.lanes, THREAD_X / 32
     across = tile.cols // tile.thread_cols // beside

@@ -495,7 +495,8 @@ def _in_registers(case: Case, side: int, depth: int) -> Sequence[Step] | None:
     if case.kernel.reductions[0].dtype != "float32":
         return None
     is_wide = case.plan.tile in ("wide", "shared")
-    shapes = register_tiled.CORE_SHAPES if is_wide else register_tiled.SHAPES
+    busy = [one for one in register_tiled.CORE_SHAPES if count_blocks(one, *case.sides) >= tiled.BUSY_BLOCKS]
+    shapes = (busy or register_tiled.CORE_SHAPES) if is_wide else register_tiled.SHAPES
     tile = choose_tile(register_tiled.FEW_SHAPES if side <= register_tiled.FEW else shapes, case.sides, depth)
     blocks = count_blocks(tile, *case.sides)
     if side < register_tiled.MEDIUM.rows and blocks < tiled.BUSY_BLOCKS:

