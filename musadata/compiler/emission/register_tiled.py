@@ -61,18 +61,7 @@ from musadata.compiler.ir.schedule import Schedule, Stage, Step, TensorCore, Til
 from musadata.compiler.lowering.fusion import Kernel
 from musadata.tracing.roofline import H100, Unit
 
-_NAMES = (
-    "thread_row",
-    "thread_col",
-    "first",
-    "part",
-    "line",
-    "row_parts",
-    "row_sum",
-    "step",
-    "warp_row",
-    "warp_col",
-)
+_NAMES = ["thread_row", "thread_col", "first", "part", "line", "row_parts", "row_sum", "step", "warp_row", "warp_col"]
 _PADDING = 4  # floats at the end of a tile's row, so that threads which write a column reach different banks
 
 
@@ -142,17 +131,9 @@ SHAPES = (
     *_SMALL,
 )
 # Others for the same, on tensor cores.
-CORE_SHAPES = (
-    RegisterTile(128, 128, 16, 8, 8, cores=True),
-    RegisterTile(96, 96, 16, 12, 8, cores=True),
-    RegisterTile(64, 128, 16, 8, 8, cores=True),
-    RegisterTile(128, 64, 16, 8, 8, cores=True),
-    RegisterTile(64, 64, 16, 4, 8, cores=True),
-    RegisterTile(128, 32, 16, 4, 8, cores=True),
-    RegisterTile(32, 128, 16, 4, 8, cores=True),
-    RegisterTile(64, 32, 16, 4, 8, cores=True),
-    RegisterTile(32, 64, 16, 4, 8, cores=True),
-)
+_SIDES = ((128, 128), (96, 96), (64, 128), (128, 64), (64, 64), (128, 32), (32, 128), (64, 32), (32, 64))
+_ROWS = {(128, 128): 8, (96, 96): 12, (64, 128): 8, (128, 64): 8}  # of a thread; four elsewhere
+CORE_SHAPES = [RegisterTile(*sides, 16, _ROWS.get(sides, 4), 8, cores=True) for sides in _SIDES]
 # Tiles that hold all of few rows or columns, so that the operand with the many others is read once.
 _FEW_ROWS = (RegisterTile(8, 128, 32, 4, 4), RegisterTile(16, 128, 32, 4, 4))
 _FEW_COLS = (RegisterTile(128, 8, 32, 4, 4), RegisterTile(128, 16, 32, 4, 4))

@@ -151,7 +151,7 @@ def _likeness(cost: Cost, best: Cost) -> str:
 def _reason(cost: Cost, best: Cost) -> str:
     """Why a schedule is not the best: of what there is more, that which takes longest, with figures."""
     lines, buffer = cost.lines
-    own = cost.emitted.schedule.find(Unroll, "sums")
+    own = cost.emitted.schedule.find(Unroll, "sums") or cost.emitted.schedule.find(TensorCore, "factors")
     facts: dict[str, object] = {
         "lines": lines,
         "buffer": buffer.name if buffer else "",
