@@ -27,7 +27,7 @@ from musadata.compiler.ir.index_formulas import ONE, Index, of, product
 from musadata.compiler.ir.lowering_errors import Unsupported
 from musadata.compiler.ir.program import Loop, Program, Value, axis_names
 from musadata.compiler.ir.scalar import Buffer, Load
-from musadata.compiler.ir.schedule import Schedule, TensorCore
+from musadata.compiler.ir.schedule import Combine, Schedule, TensorCore
 from musadata.compiler.lowering import Lowered, lower_graph
 from musadata.compiler.lowering.attention import join_attention
 from musadata.compiler.lowering.ending_rows import end_rows
@@ -124,8 +124,10 @@ def build_candidate(graph: Graph, plan: Plan, sizes: Mapping[str, int] | None = 
 
 
 def _weighed(kernel: Kernel, known: Mapping[str, int]) -> EmittedKernel:
-    """The kernel by the schedule, of those that plans give it, that is expected to be the fastest."""
-    found = [emit(kernel, schedule) for schedule in {choose(kernel, plan, known): None for plan in PLANS}]
+    """The kernel by the schedule, of those that plans give it, that is expected to be the fastest. Trees are left to
+    shuffles, whose device functions have the same names."""
+    schedules = {choose(kernel, plan, known): None for plan in PLANS}
+    found = [emit(kernel, one) for one in schedules if not any(step == Combine("inner", "tree") for step in one.steps)]
     sizes = {STEP.name: 1, **known}
     costs = [(cost.rank if (cost := cost_of(one, sizes, H100)) else math.inf, one) for one in found]
     return min(costs, key=lambda pair: pair[0])[1]
