@@ -414,6 +414,7 @@ class Candidate:
     reward_correctness: Annotated[float, "Part of `reward` for right results."] = 0.0
     reward_speed: Annotated[float, "Part of `reward` for a measured speedup."] = 0.0
     timings: Annotated[tuple[Timing, ...], "Times that were measured."] = ()
+    device: Annotated[str, "The device that its times were measured on; empty without times."] = ""
     algorithm: Annotated[str, "Techniques that tell its kernels from others (`shared-memory + warp-shuffle`)."] = ""
     chosen_because: Annotated[str, "Why it was kept; empty if it was not."] = ""
     policy: Policy = ""

@@ -124,6 +124,7 @@ def _candidate(task: Task, attempt: Attempt, parent_id: str, teacher: str, confi
         reward_speed=parts.speed,
         **answer.provenance(),
         timings=verdict.timings,
+        device=verdict.device if verdict.timings else "",
         policy=verdict.policy,
         facts=verdict.facts,
         expected_ms=answer.expected_ms,

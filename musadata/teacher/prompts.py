@@ -11,7 +11,7 @@ from zlib import crc32
 
 from musadata.records import InputSpec, ReasoningStep, Task, TensorFact, Trace
 from musadata.teacher.claims.steps import STEPS, heading, render_steps
-from musadata.tracing.roofline import H100, time_text, unit_of
+from musadata.tracing.roofline import H100, Device, device_named, time_text, unit_of
 from musadata.training_rows import ChatMessage
 
 TEMPLATES_VERSION = "v1"
@@ -61,12 +61,12 @@ def render_generation(
     return ChatMessage("system", _fill("system")), ChatMessage("user", question)
 
 
-def _render_device() -> str:
-    plain = {name: f"{getattr(H100, name):,}" for name in ("multiprocessors", "threads", "registers")}
-    sizes = {"shared": H100.shared >> 10, "block_shared": H100.block_shared >> 10, "cache": H100.cache >> 20}
-    rates = {"bandwidth": H100.bytes_per_second, "fp32": H100.fp32, "tensor": H100.tensor}
+def _render_device(device: Device = H100) -> str:
+    plain = {name: f"{getattr(device, name):,}" for name in ("multiprocessors", "threads", "registers")}
+    sizes = {"shared": device.shared >> 10, "block_shared": device.block_shared >> 10, "cache": device.cache >> 20}
+    rates = {"bandwidth": device.bytes_per_second, "fp32": device.fp32, "tensor": device.tensor}
     told = plain | {name: f"{rate / 1e12:g}" for name, rate in rates.items()}
-    return _fill("device", name=H100.name, **told, **{name: str(size) for name, size in sizes.items()})
+    return _fill("device", name=device.name, **told, **{name: str(size) for name, size in sizes.items()})
 
 
 def render_unit_test(task: Task, traces: Sequence[Trace]) -> tuple[ChatMessage, ...]:
@@ -100,9 +100,13 @@ def render_diagnosis(task: Task, traces: Sequence[Trace], program: str, report: 
     return _render_reading("diagnosis", task, traces, program, report=report.strip())
 
 
-def render_optimisation(task: Task, traces: Sequence[Trace], program: str, measured: str) -> tuple[ChatMessage, ...]:
-    """The request for a faster program than one that is right."""
-    return _render_reading("optimisation", task, traces, program, measured=measured)
+def render_optimisation(
+    task: Task, traces: Sequence[Trace], program: str, measured: str, device: str
+) -> tuple[ChatMessage, ...]:
+    """The request for a faster program than one that is right, which was measured on `device`."""
+    known = device_named(device)
+    told = _render_device(known) if known else f"{device}:"
+    return _render_reading("optimisation", task, traces, program, measured=measured, device=told)
 
 
 def _render_reading(

@@ -9,7 +9,7 @@ once; what lies between could stay on chip.
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from musadata.operators import column
@@ -59,6 +59,7 @@ class Device:
 
 
 H100 = Device("NVIDIA H100 SXM", 132, 3.35e12, 67e12, 34e12, 494e12, 989e12, 50 << 20, 5.5e12, 1.98e9)
+H200 = replace(H100, name="NVIDIA H200", bytes_per_second=4.8e12)
 _HALF = frozenset({"float16", "bfloat16"})
 _PRODUCTS = re.compile(r"aten\.(_?scaled_dot_product|convolution|\w*mm\b|addmv|mv\b|dot\b|matmul|linear|bilinear)")
 
@@ -100,6 +101,11 @@ def _elements_read(fact: TensorFact, reader: TensorFact) -> int:
     if how == "row" and len(fact.shape) > 1:
         return math.prod(fact.shape) // fact.shape[1]
     return math.prod(reader.shape) if how == "made" else math.prod(fact.shape)
+
+
+def device_named(name: str) -> Device | None:
+    """The device that a driver calls by `name`, such as "NVIDIA H100 80GB HBM3"; None if its limits are not known."""
+    return next((device for device in (H100, H200) if device.name.split()[1] in name.split()), None)
 
 
 def classify(flops: int, moved: int, unit: Unit = Unit.FP32, device: Device = H100) -> tuple[float, Bound]:

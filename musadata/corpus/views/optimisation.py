@@ -48,8 +48,10 @@ def optimisation_rows(
         return []
     # Few edits, so that what was measured is their effect; of as few those that gained most.
     long, slow = min(slower, key=lambda pair: (len(_edits(pair[1].candidate, fast.candidate)) or math.inf, -pair[0]))
-    measured = describe_times(slow.candidate)
-    question = render_optimisation(task, annotation.told, slow.candidate.source, measured)
+    measured = describe_times(slow.candidate, annotation.told[0])
+    question = render_optimisation(
+        task, annotation.told, slow.candidate.source, measured, slow.candidate.device or "the device"
+    )
     evidence = {
         "slow_id": slow.candidate.candidate_id,
         "gain": round(long / quick, 3),
