@@ -172,14 +172,20 @@ def test_optimisation_needs_times_that_differ_beyond_the_noise(mended, make_row)
     trajectories = [trajectory for _, trajectory in played]
     for fast, slow, found in [((1.0, 2.0), (3.0, 4.0), 1), ((1.0, 3.5), (3.0, 4.0), 0), ((2.9, 2.95), (3.0, 3.1), 0)]:
         candidates = [
-            dataclasses.replace(some[0], timings=(Timing("candidate", sum(times) / 2, *times, 40),))
+            dataclasses.replace(
+                some[0], timings=(Timing("candidate", sum(times) / 2, *times, 40),), device="NVIDIA H200"
+            )
             for (some, _), times in zip(played, (fast, slow), strict=True)
         ]
         rows = optimisation_rows(task, annotation, candidates, trajectories)
         assert len(rows) == found
         for row in rows:
             assert row.candidate_id == candidates[0].candidate_id
-            assert "3.5 ms (95 % interval 3 to 4" in row.prompt[-1].content
+            prompt = row.prompt[-1].content
+            assert "3.5 ms (95 % interval 3 to 4" in prompt
+            assert "On NVIDIA H200: 132 multiprocessors" in prompt
+            rate = annotation.told[0].bytes / 3.5e-3
+            assert f"{rate / 1e12:.3g} TB/s ({rate / 4.8e12:.0%} of the device's)" in prompt
     assert optimisation_rows(task, annotation, [some[0] for some, _ in played], trajectories) == []
 
 
