@@ -138,7 +138,8 @@ def _distribution(values: torch.Tensor) -> tuple[str, float, float]:
         raise Unfit("unsupported_input", "get_inputs draws values that are not finite")
     if low == high:
         return "uniform", low, low + max(1.0, abs(low)) * 1e-6  # a constant, as a half-open range
-    if _are_whole(sample) and len(sample.unique()) <= values[0].numel() // 2:  # typed-in examples hardly repeat
+    varies = bool((values != values[0]).any())  # typed-in examples do not, and hardly repeat
+    if _are_whole(sample) and (varies or len(sample.unique()) <= values[0].numel() // 2):
         return "integers", low, high + 1.0
     fitted = fit_normal(sample)
     return ("normal", *bounds(*fitted)) if fitted else ("uniform", *_round_outwards(low, high))

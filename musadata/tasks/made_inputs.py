@@ -1,5 +1,6 @@
 """Which inputs of a reference are more than independent random values: only `get_inputs` itself can draw these."""
 
+import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -37,6 +38,17 @@ def find_made(get_inputs: Callable[[], Sequence[Any]], draws: Sequence[Sequence[
         is_bound = own is None or any(own & other for other in others)
         found.append(_are_sizes(first) if is_constant else is_bound or not bool(torch.isfinite(first).all()))
     return found
+
+
+def find_unread(text: str) -> set[str]:
+    """The arguments of `Model.forward` that it never names."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ClassDef) and node.name == "Model":
+            for method in node.body:
+                if isinstance(method, ast.FunctionDef) and method.name == "forward":
+                    named = {one.id for line in method.body for one in ast.walk(line) if isinstance(one, ast.Name)}
+                    return {argument.arg for argument in method.args.args} - named - {"self"}
+    return set()
 
 
 def _is_same(one: torch.Tensor, other: Any) -> bool:

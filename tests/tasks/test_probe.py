@@ -313,7 +313,7 @@ def test_task_tells_what_was_seen(examine):
         ("torch.rand(64, 64) * 4 - 1", "uniform", -1.0, 3.0),
         ("torch.randn(64, 64)", "normal", 0.0, 0.0),
         ("torch.randint(0, 10, (400,)).float()", "integers", 0.0, 10.0),
-        ("torch.randperm(12).float().view(3, 4)", "uniform", 0.0, 11.0),  # nothing repeats: a range by example
+        ("torch.randperm(12).float().view(3, 4)", "integers", 0.0, 12.0),  # whole in each draw, and another each time
     ],
 )
 def test_distribution_of_inputs_is_recognised(examine, drawn, kind, low, high):

@@ -291,3 +291,29 @@ def test_a_program_is_not_blamed_for_what_it_would_take_at_the_declared_size(ver
     monkeypatch.setattr(verifier, "_at_declared", False)
     slow = relu.replace("return y;", "volatile long k = 0; while (n > 500000) k = k + 1; return y;")
     assert verifier.verify(task, slow).accepted
+
+
+OFFSETS = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x, offsets, rows):
+        return torch.zeros(4, 8, device=x.device).index_add(0, rows.long(), x)
+
+
+def get_inputs():
+    return [torch.randn(10, 8), torch.tensor([0, 3, 4, 8, 10]).int(), torch.tensor([0, 0, 0, 1, 2, 2, 2, 2, 3, 3])]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_integers_stay_as_they_are_where_the_reference_ignores_some_that_the_candidate_may_read(verifier):
+    (form,) = verifier.read_reference(OFFSETS).forms
+    assert [spec.kind for spec in form.inputs] == ["normal", "own", "own"]
+    (form,) = verifier.read_reference(OFFSETS.replace("rows.long()", "rows.long() + 0 * offsets[0]")).forms
+    assert [spec.kind for spec in form.inputs] == ["normal", "offsets", "segments"]

@@ -18,7 +18,7 @@ from musadata.records import InputSpec
 from musadata.rows import restore
 from musadata.tasks.checked_reference import describe
 from musadata.tasks.input_specs import infer_specs, own_spec
-from musadata.tasks.made_inputs import find_made
+from musadata.tasks.made_inputs import find_made, find_unread
 from musadata.tasks.operator_recording import tensors_in
 from musadata.tasks.reference_loading import build_model, load_reference, set_seed
 from musadata.tasks.sizing.constants import Constant, find_constants, find_parameters, replace_constants
@@ -31,6 +31,7 @@ MOST_DRAWN = 1 << 26  # elements
 _CERTAINLY_SMALL = 1 << 15  # the product of all sizes, the largest cubed; then nothing is loaded to find out more
 _MOST_FAKE_OPERATORS = 4000
 _WINDOW = 16
+_WHOLE = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
 _DRAWS = 3
 _FIXED = "sizes_are_fixed"
 _STEP = 0.04  # of the power, when the first one gives too much work
@@ -426,7 +427,16 @@ def _draw_specs(reference: ModuleType, model: torch.nn.Module, text: str) -> lis
     for seed in range(_DRAWS):
         set_seed(seed)
         draws.append(list(reference.get_inputs()))
-    return infer_specs(model, draws, find_made(reference.get_inputs, draws), text)
+    specs = infer_specs(model, draws, find_made(reference.get_inputs, draws), text)
+    whole = [isinstance(value, torch.Tensor) and value.dtype in _WHOLE for value in draws[0]]
+    unread = find_unread(text)
+    if any(is_whole and spec["name"] in unread for is_whole, spec in zip(whole, specs, strict=True)):
+        # Offsets beside indices, an order of rows: only `get_inputs` shows what they mean, and which belong together.
+        return [
+            own_spec(spec, at, text) if is_whole else spec
+            for at, (is_whole, spec) in enumerate(zip(whole, specs, strict=True))
+        ]
+    return specs
 
 
 def _draw_own_specs(source: str) -> list[dict[str, Any]]:

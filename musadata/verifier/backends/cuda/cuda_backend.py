@@ -166,7 +166,7 @@ def _compiler(config: VerifierConfig, architecture: str) -> Compile:
     limits = CompileLimits.of_seconds(config.compile_seconds, memory_mb=16384)
     # nvcc compiles for host and device side by side, and others read references meanwhile. More compilations than cores
     # would all finish late, and the device would wait.
-    turns = threading.Semaphore(max(2, len(os.sched_getaffinity(0)) // 3))
+    turns = threading.Semaphore(max(2, len(os.sched_getaffinity(0)) // 2))
 
     def compile_sources(sources: CandidateSources) -> Path:
         with turns:

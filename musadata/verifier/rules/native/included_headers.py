@@ -31,8 +31,6 @@ _NAMES = read_name_lists(Path(__file__).with_name("names.txt"))
 _SYSTEM_HEADERS = frozenset(_NAMES["system_headers"])
 _SYSTEM_FUNCTIONS = frozenset((*_NAMES["system_functions"], *_NAMES["system_calls"]))
 _LINKED_TYPES = frozenset(_NAMES["linked_types"])
-_SYSTEM_TYPES = _LINKED_TYPES | frozenset(_NAMES["system_types"])
-
 
 # Of libraries that are templates: names that launch kernels of the library's from the host. Others compute inside one.
 _LAUNCHES = {
@@ -153,11 +151,11 @@ def _check_system_header(header: str, stream: Sequence[Token], pieces: Collectio
         after = stream[index + 1].text if index + 1 < len(stream) else ""
         is_function = token.text in _SYSTEM_FUNCTIONS and after == "(" and token.text not in declared
         is_function = is_function and not (token.text == "bind" and before == "::" and stream[index - 2].text == "std")
-        if (is_function or token.text in _SYSTEM_TYPES) and before not in (".", "->"):
+        if (is_function or token.text in _LINKED_TYPES) and before not in (".", "->"):
             text = f"{token.text} of <{header}> gives access to the system, which a kernel does not need."
             yield rules.LEGALITY_SYSTEM.worded(text, token.line)
             return
-    for name in sorted(_SYSTEM_FUNCTIONS | _SYSTEM_TYPES):
+    for name in sorted(_SYSTEM_FUNCTIONS | _LINKED_TYPES):
         joined = _join(name, pieces, open_ended=False)
         if joined:
             text = f"Macros can join {' and '.join(joined)} to {name} of <{header}>, which gives access to the system."

@@ -94,3 +94,13 @@ cudaDeviceProp* getCurrentDeviceProperties() { return getDeviceProperties(curren
 
 }  // namespace cuda
 }  // namespace at
+
+namespace at::native {
+bool canUse32BitIndexMath(const TensorBase& x, int64_t most) {
+  int64_t last = 0;
+  for (int64_t d = 0; d < x.dim(); d++) {
+    last += (x.size(d) - 1) * x.stride(d);
+  }
+  return x.numel() <= most && last <= most;
+}
+}  // namespace at::native

@@ -76,6 +76,10 @@ namespace at {
 std::optional<Device> device_of(const Tensor& tensor);
 }  // namespace at
 
+namespace at::native {
+bool canUse32BitIndexMath(const TensorBase& x, int64_t most = std::numeric_limits<int32_t>::max());
+}  // namespace at::native
+
 namespace at::cuda {
 using namespace c10::cuda;
 cudaDeviceProp* getDeviceProperties(int device);
@@ -86,6 +90,7 @@ constexpr T ATenCeilDiv(T a, T b) {
   return (a + b - 1) / b;
 }
 namespace detail {
+using at::native::canUse32BitIndexMath;
 constexpr int CUDA_NUM_THREADS = 1024;
 inline int GET_BLOCKS(int64_t count, int64_t threads = CUDA_NUM_THREADS) {
   TORCH_CHECK(count > 0, "CUDA kernel launch blocks must be positive, but got N=", count);

@@ -7,7 +7,7 @@
 
 namespace c10 {
 
-#define TORCH_ABI_16BIT(name, native, from_float, to_float)                                              \
+#define TORCH_ABI_16BIT(name, native, from_float, to_float, how)                                         \
   struct alignas(2) name {                                                                               \
     unsigned short x;                                                                                    \
     struct from_bits_t {};                                                                               \
@@ -18,7 +18,7 @@ namespace c10 {
       const native converted = from_float(value);                                                        \
       memcpy(&x, &converted, 2);                                                                         \
     }                                                                                                    \
-    TORCH_ABI_FROM_NATIVE(name, native)                                                                  \
+    TORCH_ABI_FROM_NATIVE(name, native, how)                                                             \
     C10_HOST_DEVICE operator float() const {                                                             \
       native converted;                                                                                  \
       memcpy(&converted, &x, 2);                                                                         \
@@ -48,19 +48,20 @@ namespace c10 {
   C10_HOST_DEVICE inline name operator op(int64_t a, name b) { return name(static_cast<float>(a)) op b; }
 
 #ifdef __CUDACC__
-#define TORCH_ABI_FROM_NATIVE(name, native)                          \
+// As in PyTorch's: explicit for bfloat16, whose own comparisons are others.
+#define TORCH_ABI_FROM_NATIVE(name, native, how)                     \
   C10_HOST_DEVICE name(const native& value) { memcpy(&x, &value, 2); } \
-  C10_HOST_DEVICE operator native() const {                          \
+  how C10_HOST_DEVICE operator native() const {                      \
     native value;                                                    \
     memcpy(&value, &x, 2);                                           \
     return value;                                                    \
   }
 #else
-#define TORCH_ABI_FROM_NATIVE(name, native)  // the emulation's native types convert on their own side
+#define TORCH_ABI_FROM_NATIVE(name, native, how)  // the emulation's native types convert on their own side
 #endif
 
-TORCH_ABI_16BIT(Half, __half, __float2half, __half2float)
-TORCH_ABI_16BIT(BFloat16, __nv_bfloat16, __float2bfloat16, __bfloat162float)
+TORCH_ABI_16BIT(Half, __half, __float2half, __half2float, )
+TORCH_ABI_16BIT(BFloat16, __nv_bfloat16, __float2bfloat16, __bfloat162float, explicit)
 
 #ifdef __CUDACC__
 #define TORCH_ABI_LDG(name)                                                                    \

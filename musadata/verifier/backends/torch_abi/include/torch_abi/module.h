@@ -222,6 +222,7 @@ namespace nn::functional {}  // often given a shorter name, and not used
 namespace autograd {
 using Variable = at::Tensor;
 using variable_list = std::vector<Variable>;
+using tensor_list = variable_list;
 // Candidates are called without gradients, so that a function is its `forward`.
 struct AutogradContext {
   void save_for_backward(variable_list tensors) { saved_ = std::move(tensors); }

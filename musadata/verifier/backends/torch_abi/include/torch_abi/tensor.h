@@ -138,6 +138,10 @@ class TensorBase {
   PackedTensorAccessor<T, N, Pointer, Index> packed_accessor() const {
     return packed<T, N, Pointer, Index>();
   }
+  template <class T, size_t N, template <class> class Pointer = DefaultPtrTraits, class Index = int64_t>
+  PackedTensorAccessor<T, N, Pointer, Index> generic_packed_accessor() const {
+    return packed<T, N, Pointer, Index>();
+  }
 
  protected:
   explicit TensorBase(void* owned) : impl_(owned) {}
