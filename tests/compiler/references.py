@@ -509,24 +509,12 @@ FIXTURES = {
         two(tensor(2, 5, 24), tensor(1, 150, 24)),
         "self.l = nn.Linear(24, 168)",
     ),
-    "packed columns": Fixture(
-        "y = x @ self.w; return y[:, 36:] * torch.sigmoid(y[:, :36])",
-        two(tensor(5, 24), tensor(150, 24)),
-        "self.w = nn.Parameter(torch.randn(24, 72))",
-    ),
     "gated product": Fixture(
         "return torch.tanh(x @ a) + (x @ b) * 0.5",
         tuple(
             (tensor(r, d, name="x"), tensor(d, c, name="a"), tensor(d, c, name="b"))
             for r, d, c in ((3, 7, 5), (133, 20, 70), (17, 32, 64))
         ),
-    ),
-    "mean of a layer": Fixture(
-        "return F.relu(self.l(x)).mean(-1)", two(tensor(2, 5, 24), tensor(3, 70, 24)), "self.l = nn.Linear(24, 200)"
-    ),
-    "squares of a product": Fixture(
-        "return (x @ y).square().sum(1, keepdim=True).sqrt()",
-        tuple((tensor(r, d), tensor(d, c, name="y")) for r, d, c in ((3, 7, 5), (133, 20, 300), (17, 32, 128))),
     ),
     "attention of small heads": Fixture(
         "return F.scaled_dot_product_attention(q, k, v)", heads((2, 3, 33, 70, 6), (1, 2, 65, 20, 6))

@@ -13,7 +13,7 @@ from musadata.compiler.emission.schedule_costs import cost_of
 from musadata.compiler.emission.schedule_plan import PLANS
 from musadata.compiler.faults import KINDS
 from musadata.compiler.ir.printing import text_of
-from musadata.compiler.lowering import gates, splitting
+from musadata.compiler.lowering import splitting
 from musadata.config import BackendType, VerifierConfig
 from musadata.tracing.roofline import H100
 from tests.compiler.references import FIXTURES, task_of, tensor
@@ -178,27 +178,6 @@ def test_attention_to_parts_of_the_keys_is_accepted(name, graph_of, verifier, mo
     monkeypatch.setattr(splitting, "MANY_KEYS", 0)
     candidate = build_candidate(graph_of(name), PLANS[0])
     assert any("part_keys" in emitted.text for emitted in candidate.kernels)
-    verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
-    assert verdict.accepted, verdict.feedback
-
-
-@pytest.mark.parametrize(
-    ("name", "kernels"),
-    [
-        ("gated layers", 1),
-        ("gated product", 1),
-        ("packed gates", 1),
-        ("packed columns", 1),
-        ("mean of a layer", 2),
-        ("squares of a product", 2),
-    ],
-)
-def test_what_large_products_are_read_for_is_done_in_their_tiles(name, kernels, graph_of, verifier, monkeypatch):
-    for limit in ("FEWEST_ROWS", "FEWEST_COLS", "FEWEST_TILES"):
-        monkeypatch.setattr(gates, limit, 1)
-    candidate = build_candidate(graph_of(name), PLANS[0])
-    assert len(candidate.kernels) == kernels and "register tiles" in candidate.schedule
-    assert all(tile in candidate.source for tile in (("row_parts",) if kernels == 2 else ("right_source",)))
     verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
     assert verdict.accepted, verdict.feedback
 

@@ -32,11 +32,9 @@ from musadata.compiler.lowering import Lowered, lower_graph
 from musadata.compiler.lowering.attention import join_attention
 from musadata.compiler.lowering.ending_rows import end_rows
 from musadata.compiler.lowering.fusion import Kernel, group_loops
-from musadata.compiler.lowering.gates import gated_products, halve_packed
 from musadata.compiler.lowering.inlining import inline_pointwise, read_loops, without_repeats
 from musadata.compiler.lowering.layout import flat_position, flatten
 from musadata.compiler.lowering.loop_points import variables_of
-from musadata.compiler.lowering.row_sums import sum_in_tiles
 from musadata.compiler.lowering.splitting import split_attention, split_long_reductions
 from musadata.operators import column
 from musadata.tracing.roofline import H100
@@ -198,12 +196,7 @@ def _kernels(
     loops = read_loops(inline_pointwise(read, kept, reductions_apart=apart), kept)
 
     def grouped(loops: Sequence[Loop]) -> list[Kernel]:
-        split = split_long_reductions(loops, sizes, alike=apart)
-        if apart:
-            return group_loops(split, kept, columns_apart=True)
-        summed, ends = sum_in_tiles(split, kept, sizes)
-        halved = halve_packed(summed, kept, sizes)
-        return group_loops(halved, kept, together={**ends, **gated_products(halved, kept, sizes)})
+        return group_loops(split_long_reductions(loops, sizes, alike=apart), kept, columns_apart=apart)
 
     ended = end_rows(loops)
     if len(ended) > len(loops) and len(grouped(ended)) <= len(grouped(loops)):

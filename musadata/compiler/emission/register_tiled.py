@@ -32,8 +32,6 @@ from musadata.compiler.emission.tile_operands import (
     write_slices,
 )
 from musadata.compiler.emission.tiled import (
-    beside_of,
-    is_gated,
     parts_of,
     places_of_block,
     tile_of,
@@ -54,14 +52,13 @@ from musadata.compiler.ir.code import (
     apply,
     bracketed,
     code,
-    every,
 )
-from musadata.compiler.ir.index_formulas import Variable, as_index, divide, of, product
+from musadata.compiler.ir.index_formulas import Variable, product
 from musadata.compiler.ir.schedule import Schedule, Stage, Step, TensorCore, Tile, Unroll
 from musadata.compiler.lowering.fusion import Kernel
 from musadata.tracing.roofline import H100, Unit
 
-_NAMES = ["thread_row", "thread_col", "first", "part", "line", "row_parts", "row_sum", "step", "warp_row", "warp_col"]
+_NAMES = ["thread_row", "thread_col", "first", "part", "warp_row", "warp_col"]
 _PADDING = 4  # floats at the end of a tile's row, so that threads which write a column reach different banks
 
 
@@ -77,11 +74,6 @@ class RegisterTile(BlockTile):
     @property
     def threads(self) -> int:
         return self.rows // self.thread_rows * (self.cols // self.thread_cols)
-
-    @property
-    def half(self) -> "RegisterTile":
-        """What it has of each of two products."""
-        return replace(self, cols=self.cols // 2, thread_cols=self.thread_cols // 2)
 
     @property
     def lanes(self) -> tuple[int, int]:
@@ -151,7 +143,7 @@ def fitted(tile: RegisterTile, kernel: Kernel, blocks: int, channels: int) -> Re
     """The tile as a kernel can have it, where so many blocks cover its result and a tap has so many channels: less of
     it where some operand is moved element by element, which takes more registers; slices of half the depth where the
     last would be half empty."""
-    if all(operand.group > 1 for operand in _operands(Block(()), kernel)):
+    if all(operand.group > 1 for operand in read_operands(Block(()), kernel, "float32")):
         depth, half = product(axis.extent for axis in kernel.reductions[0].axes).constant, tile.depth // 2
         is_whole = all(side * half % (4 * tile.threads) == 0 for side in (tile.rows, tile.cols))
         return replace(tile, depth=half) if depth and is_whole and 0 < depth % tile.depth <= half else tile
@@ -163,36 +155,22 @@ def fitted(tile: RegisterTile, kernel: Kernel, blocks: int, channels: int) -> Re
     return replace(tile, depth=depth) if goes_by_taps(channels, depth) else tile
 
 
-def gated_steps(sizes: tuple[int, int, int]) -> tuple[Step, ...]:
-    """A large tile, of whose columns each of two products has half."""
-    return replace(LARGE, cols=LARGE.cols // 2).steps(sizes)
-
-
-def _operands(block: Block, kernel: Kernel, depth: int = 0) -> tuple[Operand, Operand]:
-    _, rows, cols = parts_of(kernel)
-    left, right = read_operands(block, kernel.reductions[0], rows, cols, "float32", depth)
-    return left, replace(right, beside=beside_of(block, kernel))
-
-
 def emit_register_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     """A block per tile of the output; each thread keeps a rectangle of sums in registers."""
     stage = kernel.reductions[0]
     whole, warp, share = schedule.get(Tile), schedule.find(TensorCore), schedule.find(Unroll)
     own = (warp.rows // 8, warp.cols // 4) if warp else (share.rows, share.cols) if share else (0, 0)
-    tile = RegisterTile(whole.rows, whole.cols * len(kernel.reductions), whole.depth, *own, warp is not None)
+    tile = RegisterTile(*whole.sides, *own, warp is not None)
     names = [*own_names(kernel.axes), *(v.name for v in stage.axes), *_NAMES, stage.local]
     block = Block.of(kernel, schedule, names)
-    operands, own_tile = (
-        _operands(block, kernel, tile.depth if whole.by_taps else 0),
-        tile.half if is_gated(kernel) else tile,
-    )
-    _write_positions(block, tile, operands, own_tile.cols, *places_of_block(block, kernel, whole))
+    operands = read_operands(block, kernel, "float32", tile.depth if whole.by_taps else 0)
+    _write_positions(block, tile, operands, *places_of_block(block, kernel, whole))
     write_places(block, tile, operands)
     write_entry(block, kernel)
     if aligned := alignment(block, operands):
         block.declare("aligned", aligned, "bool")
     block.array("float", "sums", tile.thread_rows, tile.thread_cols, value=Braces())
-    depth = write_depth(block, kernel, (own_tile.rows, own_tile.cols), operands[0].along_sum)
+    depth = write_depth(block, kernel, (tile.rows, tile.cols), operands[0].along_sum)
     block.blank()
     current, (row, col) = Name("current"), (f" + {tile.place(line, 'i')}" for line in ("row", "col"))
 
@@ -212,26 +190,21 @@ def emit_register_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
         lambda operand: _put_away(block, tile, operand),
     )
     block.blank()
-    stores = _write_results(block, kernel, own_tile)
-    setup = write_grid(block, kernel, own_tile, operands, whole.rows_first)
+    stores = _write_results(block, kernel, tile)
+    setup = write_grid(block, kernel, tile, operands, whole.rows_first)
     functions = [*load_functions(operands), *stores]
     functions += vector_functions("float32", "split", "multiply_split", "multiply_slice") if tile.cores else []
     return finish(kernel, schedule, block, setup, threads=(tile.threads,), helpers=functions, bounds=tile.bounds)
 
 
 def _write_positions(
-    block: Block,
-    tile: RegisterTile,
-    operands: Sequence[Operand],
-    cols: int,
-    row_block: Expression,
-    col_block: Expression,
+    block: Block, tile: RegisterTile, operands: Sequence[Operand], row_block: Expression, col_block: Expression
 ) -> None:
     padding = 2 * _PADDING if tile.cores else _PADDING
     for operand in operands:
         block.shared("float", f"{operand.side}_tile", 2, tile.depth, operand.extent(tile) + padding, aligned=True)
     block.declare("first_row", row_block * tile.rows)
-    block.declare("first_col", col_block * cols)
+    block.declare("first_col", col_block * tile.cols)
     if tile.cores:
         warp_rows, warp_cols = 8 * tile.thread_rows, 4 * tile.thread_cols
         block.paste("split_places", rows=warp_rows, cols=warp_cols, across=tile.cols // warp_cols)
@@ -261,9 +234,6 @@ def _put_away(block: Block, tile: RegisterTile, operand: Operand) -> None:
 def _write_results(block: Block, kernel: Kernel, tile: RegisterTile) -> list[str]:
     """What is made of the sums; the functions that store it."""
     _, rows, cols = parts_of(kernel)
-    if any(store.summed for store in kernel.stores):
-        _write_row_sums(block, kernel, tile)
-        return []
     vectors = StoredVectors.of(block, kernel, cols, "float32")
     if vectors.operands and len(cols) == 1 and not tile.cores:
         _write_vectors(block, kernel, tile, vectors)
@@ -277,57 +247,22 @@ def _write_results(block: Block, kernel: Kernel, tile: RegisterTile) -> list[str
         head = len(block.body)
         with _result_loop(block, tile, inner):
             place = len(block.body)
-            block.printer.rename = _sums(kernel, tile, Name("j"))
+            block.printer.rename = {kernel.reductions[0].local: Name("sums")["i"]["j"]}
             write_results(block, kernel)
             decode_used(block, place, (inner[1], inner[2]))
         decode_used(block, head, (outer[1], outer[2]))
     return []
 
 
-def _write_row_sums(block: Block, kernel: Kernel, tile: RegisterTile) -> None:
-    """The sums of the tile's rows, of which each thread has a part."""
-    (store,), (_, rows, (col,)), (_, beside) = kernel.stores, parts_of(kernel), tile.lanes
-    row, count, col_count = flat_name("left", rows), count_of(block, rows), count_of(block, (col,))
-    ends = (row, count, tile.rows), (col.name, col_count, tile.cols)
-    tests = [Name(name) < end for name, end, extent in ends if not is_multiple(end, extent)]
-    guarded = count if tests and tests[0] == (Name(row) < count) else ""
-    rename, depth = _sums(kernel, tile, Name("j")), 4 if tests else 3
-    element = block.inserted(
-        depth, rename, lambda: block.assign("row_sum", block.value(store.value), "+="), (row, rows)
-    )
-    block.printer.positions[divide(of(col), as_index(tile.cols))[0]] = Name("first_col") / tile.cols
-    place = Name(store.buffer.name), lambda: block.printer.offset(store.buffer, store.index)
-    written = block.inserted(2, {}, lambda: block.assign(place[0][place[1]()], "row_sum"), (row, rows))
-    block.paste(
-        "row_sums",
-        tile=tile,
-        beside=beside,
-        across=tile.cols // tile.thread_cols // beside,
-        row=Name(row),
-        col=Name(col.name),
-        row_part=f" + {tile.place('row', 'i')}",
-        col_part=f" + {tile.place('col', 'j')}",
-        inside=every(*tests) if tests else "",
-        row_count=guarded,
-        element=element,
-        store=written,
-    )
-
-
-def _sums(kernel: Kernel, tile: RegisterTile, column: Expression) -> dict[str, Expression]:
-    """A thread's sums at row i and a column, by the name of each product; those of a second one follow."""
-    found = enumerate(stage.local for stage in kernel.reductions)
-    return {local: Name("sums")["i"][column + place * tile.thread_cols if place else column] for place, local in found}
-
-
 def _write_vectors(block: Block, kernel: Kernel, tile: RegisterTile, vectors: StoredVectors) -> None:
     """A thread's rows, and groups of neighbouring columns of each."""
     (_, rows, cols), is_one = parts_of(kernel), tile.thread_cols == vectors.width
     row, group, first = flat_name("left", rows), Name("j"), Name("first_col") + "thread_col"
+    column = Name("part") if is_one else group + "part"
     vectors.declare(block)
     with _result_loop(block, tile, ("i", row, rows, "row")):
         head = len(block.body)
-        block.printer.rename = _sums(kernel, tile, Name("part") if is_one else group + "part")
+        block.printer.rename = {kernel.reductions[0].local: Name("sums")["i"][column]}
         with nullcontext() if is_one else block.loop("j", 0, tile.thread_cols, vectors.width, unroll=UNROLL):
             block.declare("first", first if is_one else first + group * (tile.cols // tile.thread_cols))
             _leave_outside(block, "first", cols, tile.cols)

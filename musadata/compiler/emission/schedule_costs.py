@@ -422,11 +422,9 @@ class _Work:
             )
             for operand, side in zip(stage.operands, (tile.rows, tile.cols), strict=True)
         ]
-        products = len(kernel.reductions)  # which have the left operand in common
-        moved[1] *= products
         fetched = int(blocks * sum(moved)) + self.bytes_of(kernel.outputs)
         rounds = math.ceil(depth / max(1, tile.depth))
-        flops = 2 * blocks * tile.rows * tile.cols * rounds * tile.depth * products
+        flops = 2 * blocks * tile.rows * tile.cols * rounds * tile.depth
         own, cores = schedule.find(Unroll, "sums"), schedule.find(TensorCore)
         split = tile.rows * tile.cols // self.threads
         rows, cols = (own.rows, own.cols) if own else (max(1, split), 1)
@@ -444,12 +442,11 @@ class _Work:
         busy = min(1.0, blocks / device.multiprocessors)
         uneven = math.ceil(blocks / slots) * slots / blocks if blocks > slots else 1.0
         read = [bytes_read(operand.loads, self.sizes) for operand in stage.operands]
-        read[1] *= products
         streamed = self.least + self._streamed(read if tile.rows_first else read[::-1], slots, *grid)
         limits = {
             "memory": streamed / device.bytes_per_second,
             "L2": fetched / device.cache_bytes_per_second,
-            "L1": blocks * depth * (tile.rows + tile.cols * products) / WARP / (device.multiprocessors * device.clock),
+            "L1": blocks * depth * (tile.rows + tile.cols) / WARP / (device.multiprocessors * device.clock),
             "arithmetic": flops / device.rate(unit) / busy * uneven,
             "shared memory": words / (WARP * device.multiprocessors * device.clock) / busy * uneven,
             "latency": math.ceil(blocks / slots) * rounds * 2 * _BARRIER / device.clock + device.latency,

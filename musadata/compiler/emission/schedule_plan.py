@@ -223,8 +223,7 @@ def _family(kernel: Kernel, plan: Plan) -> str:
         return "elements"
     if kernel.attends:
         return "attention"
-    is_summed = any(store.summed for store in kernel.stores)
-    may_tile = plan.tile or plan.fast or not plan.alike or is_summed  # tiles everywhere make some networks too long
+    may_tile = plan.tile or plan.fast or not plan.alike  # tiles everywhere make some networks too long
     return "products" if may_tile and tiled.can_tile(kernel) else "reductions"
 
 
@@ -528,16 +527,6 @@ def _from_lines(least: int, steps: Callable[[Case, int, int], Sequence[Step] | N
 
 
 _PRODUCTS = (
-    Row(
-        "two products of one operand, which a tile reads once for both",
-        lambda case: tiled.is_gated(case.kernel),
-        lambda case: register_tiled.gated_steps(case.sides),
-    ),
-    Row(
-        "a tile has the sums of its rows",
-        lambda case: any(store.summed for store in case.kernel.stores),
-        lambda case: register_tiled.LARGE.steps(case.sides),
-    ),
     Row("few rows or columns: the large operand is read once", lambda case: True, _of_product(_few_lines)),
     _from_lines(4, _on_tensor_cores),
     _from_lines(4, _in_registers),

@@ -127,7 +127,7 @@ class _OnTensorCores:
         block = self.block = Block.of(kernel, schedule, own)
         self.vectors = StoredVectors.of(block, kernel, self.cols, self.dtype)
         depth = self.tile.depth if schedule.get(Tile).by_taps else 0
-        self.operands = read_operands(block, self.stage, self.rows, self.cols, self.dtype, depth)
+        self.operands = read_operands(block, kernel, self.dtype, depth)
 
     def emit(self) -> EmittedKernel:
         """Fetch slices, multiply them, and store what is made of the sums."""

@@ -18,7 +18,7 @@ from musadata.compiler.emission.held_rows import always_loaded
 from musadata.compiler.emission.launch import constant, count_of, sides
 from musadata.compiler.emission.pointwise import stored
 from musadata.compiler.emission.rowwise import WARP
-from musadata.compiler.emission.tiled import BUSY_BLOCKS, grid
+from musadata.compiler.emission.tiled import BUSY_BLOCKS, grid, parts_of
 from musadata.compiler.ir.code import (
     THREAD_X,
     Binary,
@@ -142,8 +142,6 @@ class Operand:
             there are).
         sources: of its vectors, if it moves in such: one tensor, or several that were joined.
         reads: what is loaded in vectors where it is computed of such, element by element.
-        beside: the start of the tensor, or of the part of one, whose lines fill the second half of the tile, in the
-            same places as those of its own.
     """
 
     side: str
@@ -155,7 +153,6 @@ class Operand:
     count: Expression
     parts: tuple[Variable, ...] = ()
     place_in_tap: tuple[Index, Index] | None = None
-    beside: Expression | None = None
 
     @cached_property
     def along_depth(self) -> bool:
@@ -183,7 +180,7 @@ class Operand:
         tests = (part for part in self.value.walk() if isinstance(part, Compare))
         whole = (product(axis.extent for axis in self.moving).constant or 1) % self._many == 0
         whole = whole and not any(load.buffer.role == "constant" for load in loads)
-        is_made = whole and not self.sources and not self.beside and self.dtype in ("float32", "float16", "bfloat16")
+        is_made = whole and not self.sources and self.dtype in ("float32", "float16", "bfloat16")
         is_made = is_made and set(self.value.loads) <= set(always_loaded(self.value))  # others may be out of bounds
         return found if is_made and all(one.sources for one in found) and all(map(self._divides, tests)) else []
 
@@ -227,10 +224,6 @@ class Operand:
     def buffer(self) -> str:
         assert isinstance(self.value, Load)
         return self.value.buffer.name
-
-    def pointer_of(self, source: Source) -> Name:
-        """The tensor that a thread's line is of."""
-        return Name(f"{self.side}_source" if self.beside else source.buffer.name)
 
     @property
     def line(self) -> str:
@@ -307,15 +300,14 @@ def own_names(kernel_axes: Sequence[Variable]) -> list[str]:
     return [*moved, *plain.split()]
 
 
-def read_operands(
-    block: Block, stage: Reduce, rows: tuple[Variable, ...], cols: tuple[Variable, ...], dtype: str, depth: int = 0
-) -> list[Operand]:
+def read_operands(block: Block, kernel: Kernel, dtype: str, depth: int = 0) -> list[Operand]:
     """Both sides. Where a thread brings the same row or column of every slice, its axes are known before the first.
 
     Convolutions that would work out channel and tap of each element go by slices of `depth` channels of one tap, if one
     is given, so that a place in the window is worked out once for each slice. Channels change last: what a slice has
     brought of neighbouring taps is still in the cache.
     """
+    (stage,), (_, rows, cols) = kernel.reductions, parts_of(kernel)
     sides = [_read_operand(block, stage, side, axes, dtype) for side, axes in (("left", rows), ("right", cols))]
     channel, *taps = stage.axes
     if not depth or all(operand.group > 1 or operand.along_depth for operand in sides):
@@ -372,10 +364,10 @@ def alignments(
         for stride in [*(strides(source.base, operand.group) or []), *_lengths(operand)]:
             length = block.index(stride)
             tests[((length if stride.atom else Group(length)) % operand.group).equals(0)] = None
-    for operand, source in moved if not allocated else ():
-        for pointer in filter(None, (Name(source.buffer.name), operand.beside)):
-            start = apply("reinterpret_cast<size_t>", Method(pointer, "data_ptr") if host else pointer)
-            tests[(start % 16).equals(0)] = None
+    for _, source in moved if not allocated else ():
+        pointer = Name(source.buffer.name)
+        start = apply("reinterpret_cast<size_t>", Method(pointer, "data_ptr") if host else pointer)
+        tests[(start % 16).equals(0)] = None
     return list(tests)
 
 
@@ -409,7 +401,7 @@ def write_slices(
         block.array(kind, f"{operand.side}_next", operand.steps(tile))
     start, following = Name("start"), Name("next") < depth
     with (
-        _fixed_lines(block, tile, operands),
+        _fixed_lines(block, operands),
         block.go("start", -tile.depth, start < depth, tile.depth, beside={"current": code(1)}),
     ):
         block.declare("next", start + tile.depth)
@@ -435,7 +427,7 @@ def write_fetch(
     """The function that copies a slice of both operands into shared memory, asynchronously where they move in vectors,
     and its first calls: all slices but one that shared memory holds are on their way. `target` is the place of a
     thread's element i in a slice."""
-    with _fixed_lines(block, tile, operands), block.scope(_fetching):
+    with _fixed_lines(block, operands), block.scope(_fetching):
         _fetch_slice(block, tile, operands, depth, lambda operand: target(operand, Name("filled")), copied=True)
         block.run("__pipeline_commit")
     block.blank()
@@ -449,30 +441,15 @@ def _fetching(body: Body) -> Statement:
 
 
 @contextmanager
-def _fixed_lines(block: Block, tile: BlockTile, operands: Sequence[Operand]) -> Iterator[None]:
+def _fixed_lines(block: Block, operands: Sequence[Operand]) -> Iterator[None]:
     """Before the loop inside: the rows or columns that stay a thread's own in all slices."""
     fixed = [operand for operand in operands if not operand.along_depth]
     for operand in fixed:
-        _declare_line(block, tile, operand, Name(operand.line))
+        block.declare(operand.axis, Name(operand.first) + operand.line)
         block.name_flat(operand.axes, operand.axis)
     head = len(block.body)
     yield
     decode_used(block, head, *((operand.axis, operand.axes) for operand in fixed))
-
-
-def _declare_line(block: Block, tile: BlockTile, operand: Operand, line: Expression) -> None:
-    """The row or column that a thread brings, and the tensor that it is of."""
-    if not operand.beside:
-        block.declare(operand.axis, total([("+", Name(operand.first)), ("+", line)]))
-        return
-    half = operand.extent(tile) // 2
-    if not isinstance(line, Name):
-        own = block.fresh("line")
-        block.declare(own, line)
-        line = Name(own)
-    block.declare(operand.axis, Name(operand.first) + line % half)
-    chosen = Choice(line < half, Name(operand.buffer), operand.beside)
-    block.variable(f"const {C_TYPES[operand.dtype]}*", f"{operand.side}_source", chosen)
 
 
 def _fetch_slice(
@@ -505,7 +482,7 @@ def _fetch(
     changing = [(position, operand.inner)]
     with block.unrolled("i", operand.steps(tile)):
         if operand.along_depth:
-            _declare_line(block, tile, operand, line)
+            block.declare(operand.axis, total([("+", Name(operand.first)), ("+", line)]))
             changing.insert(0, (operand.axis, operand.axes))
         if operand.parts:
             block.printer.rename = {position: k if isinstance(k, Name) else Group(k)}
@@ -528,7 +505,6 @@ def _fetch(
                 block.assign(target, apply(VECTORS[operand.dtype]["load"], *vector))
             decode_used(block, head, *changing)
             return
-        assert not operand.beside, "lines of two tensors move in vectors"
         block.assign(target, stored(number(0, "float32"), operand.dtype))
         tests = [Name(operand.axis) < operand.count]
         if copied or not operand.parts or operand.place_in_tap:  # otherwise the caller has asked
@@ -608,7 +584,7 @@ def pointer_at(block: Block, operand: Operand, at: Expression, depth: int = 0) -
     """Where a vector of an operand begins: so far along the direction in which it is contiguous. A slice of `depth`
     steps that lies on one side of a seam is from one tensor."""
     places = [
-        total([("+", operand.pointer_of(source)), *block.printer.terms(source.base), ("+", at)])
+        total([("+", Name(source.buffer.name)), *block.printer.terms(source.base), ("+", at)])
         for source in operand.sources
     ]
     place = places.pop()

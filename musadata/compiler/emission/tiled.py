@@ -32,10 +32,9 @@ from musadata.compiler.ir.index_formulas import (
     of,
     product,
 )
-from musadata.compiler.ir.scalar import Choose, Compare, Load, Local, Scalar, same, within
+from musadata.compiler.ir.scalar import Choose, Compare, Load, Local, Scalar, within
 from musadata.compiler.ir.schedule import Schedule, Stage, Step, Tile
 from musadata.compiler.lowering.fusion import Kernel, Reduce, Store
-from musadata.compiler.lowering.gates import is_beside
 from musadata.compiler.lowering.layout import flatten
 from musadata.compiler.lowering.rewriting import substitute
 from musadata.compiler.lowering.shared_axes import dealt
@@ -48,31 +47,10 @@ Place = tuple[Expression, Expression]  # in a tile
 
 
 def can_tile(kernel: Kernel) -> bool:
-    """One contraction, or two that are gates, everything else pointwise on its result, and axes that fall into rows and
-    columns."""
-    stage, *others = kernel.reductions or (None,)
-    if stage is None or stage.contraction is None or not stage.axes or len(others) > is_gated(kernel):
+    """One contraction, everything else pointwise on its result, and axes that fall into rows and columns."""
+    if len(kernel.reductions) != 1 or kernel.reductions[0].contraction is None or not kernel.reductions[0].axes:
         return False
     return all(not store.axes for store in kernel.stores) and partition(dealt(kernel)) is not None
-
-
-def is_gated(kernel: Kernel) -> bool:
-    """Whether its results are made of two products of one operand (`lowering/gates.py`)."""
-    stages = kernel.reductions
-    if len(stages) != 2 or not all(stage.contraction for stage in stages) or stages[0].loops != stages[1].loops:
-        return False
-    (left, right), (other, beside) = (stage.operands for stage in stages)
-    return same(left, other) and is_beside(right, beside)
-
-
-def beside_of(block: Block, kernel: Kernel) -> Expression | None:
-    """Where the right operand of a gate's second product starts, whose elements lie as those of the first."""
-    if not is_gated(kernel):
-        return None
-    (here, *_), (there, *_) = (stage.operands[1].loads for stage in kernel.reductions)
-    apart = flatten(there.index, there.buffer.shape) - flatten(here.index, here.buffer.shape)
-    start = Name(there.buffer.name)
-    return start if apart == ZERO else start + block.index(apart)
 
 
 def partition(kernel: Kernel) -> tuple[tuple[Variable, ...], tuple[Variable, ...], tuple[Variable, ...]] | None:

@@ -130,8 +130,7 @@ class Loop:
     """One loop nest that fills one buffer: element at `axes`, reduced over the inner loops if there are any.
 
     With `steps` the host goes through it step by step; `prefix` are the first axes then, which the step decides.
-    `log_sums` are of attention to a part of the keys: the logarithm of the sum of a row's exponentials. With `summed`,
-    a place for each point, what the body gives is added up over the points that share one; they are in one tile.
+    `log_sums` are of attention to a part of the keys: the logarithm of the sum of a row's exponentials.
     """
 
     buffer: Buffer
@@ -144,7 +143,6 @@ class Loop:
     steps: "Steps | None" = None
     prefix: Indices = ()
     log_sums: Buffer | None = None
-    summed: Callable[[Indices], Indices] | None = None
 
     @property
     def is_pointwise(self) -> bool:

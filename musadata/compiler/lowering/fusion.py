@@ -59,14 +59,12 @@ class Reduce:
 
 @dataclass(frozen=True, eq=False)
 class Store:
-    """A stage that stores `value` at `index` for all of `axes` (inside of the kernel's axes), or, if it is `summed`,
-    its sum over the points that share an index."""
+    """A stage that stores `value` at `index` for all of `axes` (inside of the kernel's axes)."""
 
     buffer: Buffer
     axes: tuple[Variable, ...]
     index: Indices
     value: Scalar
-    summed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,20 +172,14 @@ def group_loops(
     *,
     columns_apart: bool = False,
     fused: bool = True,
-    together: Mapping[Buffer, Buffer] | None = None,
 ) -> list[Kernel]:
     """Kernels for all loops, in an order in which every buffer is filled before it is read.
 
     `returned` are buffers that must end up in memory. With `columns_apart`, what reads statistics
     of columns at every element of them has a kernel of its own: then layers that differ there share the statistics.
-    Buffers that are to be filled `together` with those of products have these products' kernels.
     """
     groups: list[_Group] = []
     for loop in loops:
-        product = (together or {}).get(loop.buffer)
-        if product is not None:
-            next(group for group in groups if group.fills(product)).members.append(_Member(loop, axes_of(loop)[0], ()))
-            continue
         is_alone = loop.spread or loop.attends or not fused
         if is_alone or not (_join(loop, groups, columns_apart) or (not columns_apart and _join_sibling(loop, groups))):
             groups.append(_alone(loop))
@@ -419,9 +411,6 @@ def _kernel(group: _Group, in_memory: set[Buffer]) -> Kernel:
             name, (axis,) = loop.buffer.name, member.inner
             stages.append(Scan(name, loop.scan.kind, (axis,), value, kept, member.axes, value.dtype))
             registers[key] = Local(value.dtype, name)
-            continue
-        if loop.summed is not None:
-            stages.append(Store(loop.buffer, (), loop.summed(member.axes), plain(value), summed=True))
             continue
         if loop.reduction is None:
             if not member.inner or group.scanned:

@@ -146,7 +146,7 @@ def _stage(stage: Stage, facts: KernelFacts, notation: _Notation) -> Iterator[st
         return
     result = str(notation.element(stage.buffer, stage.index)) if stage.buffer is not None else ""
     if not isinstance(stage, (Reduce, Scan)):
-        yield f"`{result} {'+=' if stage.summed else '='} {notation.text(value)}`"
+        yield f"`{result} = {notation.text(value)}`"
         return
     name = f"`{result or stage.local}`"
     if isinstance(value, Attended):

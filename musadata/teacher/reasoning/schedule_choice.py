@@ -110,7 +110,7 @@ def _form(schedule: Schedule) -> object:
 
 def plain_forms(kernel: Kernel) -> list[Schedule]:
     """The ways that a kernel can be written whatever its sizes: what plans are compared with."""
-    if kernel.scans or kernel.attends or any(store.summed for store in kernel.stores):
+    if kernel.scans or kernel.attends:
         return []
     if not kernel.reductions and all(not store.axes for store in kernel.stores):
         forms: list[tuple[Step, ...]] = [(Bind("elements", "thread", 256),)]
