@@ -76,14 +76,6 @@ class RegisterTile(BlockTile):
         return self.rows // self.thread_rows * (self.cols // self.thread_cols)
 
     @property
-    def lanes(self) -> tuple[int, int]:
-        """How the lanes of a warp lie: 4 x 8, and otherwise where a side has fewer rectangles."""
-        down = self.rows // self.thread_rows
-        across = self.cols // self.thread_cols
-        beside = math.gcd(8, across)
-        return (down, 32 // down) if down < 4 else (32 // beside, beside)
-
-    @property
     def bounds(self) -> int | tuple[int, int]:
         """What the compiler is told: with tensor cores a thread has 64 registers beside those of its sums."""
         registers = 64 + self.thread_rows * self.thread_cols
@@ -96,9 +88,9 @@ class RegisterTile(BlockTile):
         words = 1 / self.thread_rows + 1 / self.thread_cols / 4  # lanes beside each other share the left one
         return 2 / H100.fp32, words, 4
 
-    def steps(self, sizes: tuple[int, int, int]) -> tuple[Step, ...]:
+    def steps(self, sizes: tuple[int, int, int], by_taps: bool = False) -> tuple[Step, ...]:
         own = self.thread_rows, self.thread_cols
-        tile = tile_of(self.rows, self.cols, self.depth, *sizes[1:])
+        tile = tile_of(self.rows, self.cols, self.depth, *sizes[1:], by_taps)
         sums = TensorCore("factors", 8 * own[0], 4 * own[1]) if self.cores else Unroll("sums", own[0] * own[1], *own)
         return tile, Stage("operands", "shared", 2), sums
 
@@ -127,32 +119,18 @@ _SIDES = ((128, 128), (96, 96), (64, 128), (128, 64), (64, 64), (128, 32), (32, 
 _ROWS = {(128, 128): 8, (96, 96): 12, (64, 128): 8, (128, 64): 8}  # of a thread; four elsewhere
 CORE_SHAPES = [RegisterTile(*sides, 16, _ROWS.get(sides, 4), 8, cores=True) for sides in _SIDES]
 # Tiles that hold all of few rows or columns, so that the operand with the many others is read once.
-_FEW_ROWS = (RegisterTile(8, 128, 32, 4, 4), RegisterTile(16, 128, 32, 4, 4))
-_FEW_COLS = (RegisterTile(128, 8, 32, 4, 4), RegisterTile(128, 16, 32, 4, 4))
-FEW_SHAPES = (*_FEW_ROWS, *_FEW_COLS)
 FEW = 16
-# Those of the large ones where some operand is moved element by element.
-_ELEMENTWISE = {
-    LARGE: replace(LARGE, depth=8),
-    **{few[0]: few[1] for few in (_FEW_ROWS, _FEW_COLS)},  # a line of these has more elements than a block has threads
-}
-_FEW_BLOCKS = 264  # two for each multiprocessor of a large GPU: with fewer, blocks of more threads keep it busy
+FEW_SHAPES = (RegisterTile(FEW, 128, 32, 4, 4), RegisterTile(128, FEW, 32, 4, 4))
 
 
-def fitted(tile: RegisterTile, kernel: Kernel, blocks: int, channels: int) -> RegisterTile:
-    """The tile as a kernel can have it, where so many blocks cover its result and a tap has so many channels: less of
-    it where some operand is moved element by element, which takes more registers; slices of half the depth where the
-    last would be half empty."""
-    if all(operand.group > 1 for operand in read_operands(Block(()), kernel, "float32")):
-        depth, half = product(axis.extent for axis in kernel.reductions[0].axes).constant, tile.depth // 2
-        is_whole = all(side * half % (4 * tile.threads) == 0 for side in (tile.rows, tile.cols))
-        return replace(tile, depth=half) if depth and is_whole and 0 < depth % tile.depth <= half else tile
-    is_few = tile == MEDIUM and blocks < _FEW_BLOCKS
-    tile = replace(MEDIUM, thread_rows=4) if is_few else _ELEMENTWISE.get(tile, tile)
-    sides = (tile.rows, tile.cols) if kernel.reductions[0].axes[1:] else ()
-    smaller = [one for one in (16, 8) if sides and all(side * one % (4 * tile.threads) == 0 for side in sides)]
-    depth = min((tile.depth, *smaller), key=lambda one: -(-channels // one) * one)
-    return replace(tile, depth=depth) if goes_by_taps(channels, depth) else tile
+def fitted(tile: RegisterTile, kernel: Kernel, channels: int) -> RegisterTile:
+    """The tile with slices of half the depth, if the last one of a sum, or of a tap's channels, would be half empty."""
+    axes, half = kernel.reductions[0].axes, tile.depth // 2
+    is_by_taps = axes[1:] and any(operand.group == 1 for operand in read_operands(Block(()), kernel, "float32"))
+    length = channels if is_by_taps else product(axis.extent for axis in axes).constant
+    is_whole = all(side * half % (4 * tile.threads) == 0 for side in (tile.rows, tile.cols))
+    is_halved = is_whole and length and 0 < length % tile.depth <= half and goes_by_taps(length, half)
+    return replace(tile, depth=half) if is_halved else tile
 
 
 def emit_register_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
@@ -209,8 +187,9 @@ def _write_positions(
         warp_rows, warp_cols = 8 * tile.thread_rows, 4 * tile.thread_cols
         block.paste("split_places", rows=warp_rows, cols=warp_cols, across=tile.cols // warp_cols)
         return
-    (down, beside), warp = tile.lanes, THREAD_X / 32
-    across = tile.cols // tile.thread_cols // beside
+    across, warp = tile.cols // tile.thread_cols, THREAD_X / 32
+    beside = math.gcd(8, across)
+    down, across = 32 // beside, across // beside
     block.add(Comment(f"The rectangles of a warp lie {down} x {beside}, so that its reads from shared memory are few."))
     lane = THREAD_X % 32 / beside
     block.declare("thread_row", (THREAD_X / (32 * across) * down + lane if tile.threads > 32 * across else lane) * 4)

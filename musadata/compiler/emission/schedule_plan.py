@@ -6,7 +6,7 @@ counts whose condition holds; limits stand in the row that they decide, with the
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from musadata.compiler.emission import (
@@ -23,10 +23,10 @@ from musadata.compiler.emission import (
 )
 from musadata.compiler.emission.held_rows import held_row, own_row
 from musadata.compiler.emission.rowwise import WARP
-from musadata.compiler.emission.tile_operands import choose_tile, count_blocks, goes_by_taps
+from musadata.compiler.emission.tile_operands import BlockTile, choose_tile, count_blocks, goes_by_taps
 from musadata.compiler.ir.code import Name
 from musadata.compiler.ir.index_formulas import Variable, product
-from musadata.compiler.ir.schedule import Bind, Carry, Combine, Schedule, Split, Stage, Step, Stride, Tile, Vectorise
+from musadata.compiler.ir.schedule import Bind, Carry, Combine, Schedule, Split, Stage, Step, Stride, Vectorise
 from musadata.compiler.lowering.fusion import Kernel
 from musadata.compiler.lowering.shared_axes import dealt
 
@@ -132,6 +132,11 @@ class Case:
     def channels(self) -> int:
         """How many of a tap a convolution adds up."""
         return self.extent(self.like.reductions[0].axes[:1])
+
+    def steps_of(self, tile: BlockTile) -> Sequence[Step]:
+        """Those of a product, whose slices have channels of one tap where few places stay empty then."""
+        taps = self.like.reductions[0].axes[1:]
+        return tile.steps(self.sides, bool(taps) and goes_by_taps(self.channels, tile.depth))
 
     @cached_property
     def dealt(self) -> "Case":
@@ -466,10 +471,7 @@ def _of_product(steps: Callable[[Case, int, int], Sequence[Step] | None]) -> Cal
         batch, rows, cols = case.sides
         side, depth = min(rows, cols), case.extent(case.like.reductions[0].axes)
         is_beyond = batch > tiled.MOST_BLOCKS or side > tiled.MOST_BLOCKS * tiled.SMALL_TILE
-        found = None if is_beyond else steps(case, side, depth)
-        if found and isinstance(tile := found[0], Tile) and case.like.reductions[0].axes[1:]:
-            return replace(tile, by_taps=goes_by_taps(case.channels, tile.depth)), *found[1:]
-        return found
+        return None if is_beyond else steps(case, side, depth)
 
     return by_sides
 
@@ -487,7 +489,7 @@ def _on_tensor_cores(case: Case, side: int, depth: int) -> Sequence[Step] | None
     is_wide = case.plan.tile in ("wide", "shared")
     shapes = tensor_core_tiled.WIDE_SHAPES if is_wide else tensor_core_tiled.SHAPES
     tile = choose_tile(shapes, case.sides, depth)
-    return tile.steps(case.sides) if _may_use(case, count_blocks(tile, *case.sides)) else None
+    return case.steps_of(tile) if _may_use(case, count_blocks(tile, *case.sides)) else None
 
 
 def _in_registers(case: Case, side: int, depth: int) -> Sequence[Step] | None:
@@ -500,8 +502,7 @@ def _in_registers(case: Case, side: int, depth: int) -> Sequence[Step] | None:
     blocks = count_blocks(tile, *case.sides)
     if side < register_tiled.MEDIUM.rows and blocks < tiled.BUSY_BLOCKS:
         return None
-    fitting = register_tiled.fitted(tile, case.kernel, blocks, case.channels)
-    return fitting.steps(case.sides) if _may_use(case, blocks) else None
+    return case.steps_of(register_tiled.fitted(tile, case.kernel, case.channels)) if _may_use(case, blocks) else None
 
 
 def _may_use(case: Case, blocks: int) -> bool:

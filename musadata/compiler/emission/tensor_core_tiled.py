@@ -62,8 +62,8 @@ class FragmentTile(BlockTile):
     def work(self) -> tuple[float, float, float]:
         return 2 / H100.tensor, 1 / 512, 2
 
-    def steps(self, sizes: tuple[int, int, int]) -> tuple[Step, ...]:
-        tile = tile_of(self.rows, self.cols, self.depth, *sizes[1:])
+    def steps(self, sizes: tuple[int, int, int], by_taps: bool = False) -> tuple[Step, ...]:
+        tile = tile_of(self.rows, self.cols, self.depth, *sizes[1:], by_taps)
         steps = (tile, Stage("operands", "shared", STAGES), TensorCore("sums", self.warp_rows, self.warp_cols))
         return (*steps, Prefetch("operands")) if self.ahead else steps
 

@@ -81,7 +81,7 @@ class BlockTile(ABC):
         """Of a multiplication: seconds of the unit that does it, words from shared memory, bytes of an element."""
 
     @abstractmethod
-    def steps(self, sizes: tuple[int, int, int]) -> tuple[Step, ...]:
+    def steps(self, sizes: tuple[int, int, int], by_taps: bool = False) -> tuple[Step, ...]:
         """The schedule with this tile, for so many products, rows and columns."""
 
     def seconds(self, sizes: tuple[int, int, int], depth: int) -> float:

@@ -122,13 +122,13 @@ def steps_for(rows: int, cols: int) -> tuple[Step, ...]:
     return tile_of(side, side, side, rows, cols), Stage("operands", "shared")
 
 
-def tile_of(height: int, width: int, depth: int, rows: int, cols: int) -> Tile:
+def tile_of(height: int, width: int, depth: int, rows: int, cols: int, by_taps: bool = False) -> Tile:
     """A tile, for so many rows and columns. The fewer blocks lie along the grid's x: those that run at the same time
     then have lines of the longer operand in common, which is read once, and go through all of the shorter one, which
     stays in L2. One row of blocks lies along x, and so do more than the other axes have."""
     down, across = -(-rows // height), -(-cols // width)
     is_longest = min(down, across) == 1 or max(down, across) > MOST_BLOCKS
-    return Tile(height, width, depth, down > across if is_longest else down < across)
+    return Tile(height, width, depth, down > across if is_longest else down < across, by_taps)
 
 
 def emit_tiled(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
