@@ -48,8 +48,8 @@ class Plan:
         name: for people.
         elements: schedule of pointwise kernels: naive, stride, vector or rows.
         points: schedule of kernels with inner loops: thread, stride, warp, shared or shuffle.
-        tile: for contractions, tiles in `shared` memory, with sums in `registers`, or `wide` ones with more of them; ""
-            for none, which is for small ones: large ones have tiles in shared memory.
+        tile: for contractions, tiles in `shared` memory, with sums in `registers`, or `wide` ones, of float32 on tensor
+            cores; "" for none, which is for small ones: large ones have tiles in shared memory.
         alike: layers share kernels, so that those of one structure get one schedule, and none is a template.
         held: rows are held in registers, by code that depends on their length.
         fast: products that fill a GPU with tiles of registers have them whatever `tile` says, since others would take
