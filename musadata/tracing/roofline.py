@@ -36,7 +36,7 @@ class Device:
     bytes_per_second: float
     fp32: float  # FLOPs per second of each kind
     fp64: float
-    tf32: float
+    split: float  # of float32 as three products of tf32: what mma.sync reaches, beside FP32 units at their peak
     tensor: float  # of fp16 and bf16 with sums in FP32
     cache: int  # bytes of L2
     cache_bytes_per_second: float  # from L2, measured by microbenchmarks as the latency is
@@ -50,7 +50,7 @@ class Device:
 
     def rate(self, unit: Unit) -> float:
         """FLOPs per second of a unit."""
-        rates = {Unit.FP32: self.fp32, Unit.FP64: self.fp64, Unit.TENSOR: self.tensor, Unit.SPLIT: self.tf32 / 3}
+        rates = {Unit.FP32: self.fp32, Unit.FP64: self.fp64, Unit.TENSOR: self.tensor, Unit.SPLIT: self.split}
         return rates[unit]
 
     def balance(self, unit: Unit) -> float:
@@ -58,7 +58,7 @@ class Device:
         return self.rate(unit) / self.bytes_per_second
 
 
-H100 = Device("NVIDIA H100 SXM", 132, 3.35e12, 67e12, 34e12, 494e12, 989e12, 50 << 20, 5.5e12, 1.98e9)
+H100 = Device("NVIDIA H100 SXM", 132, 3.35e12, 67e12, 34e12, 70e12, 989e12, 50 << 20, 5.5e12, 1.98e9)
 H200 = replace(H100, name="NVIDIA H200", bytes_per_second=4.8e12)
 _HALF = frozenset({"float16", "bfloat16"})
 _PRODUCTS = re.compile(r"aten\.(_?scaled_dot_product|convolution|\w*mm\b|addmv|mv\b|dot\b|matmul|linear|bilinear)")

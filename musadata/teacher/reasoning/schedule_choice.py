@@ -15,7 +15,7 @@ from musadata.records import Trace
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import TaskAnalysis, table
-from musadata.tracing.roofline import BYTES, H100, Device, Unit, bytes_text, in_units, tensor_bytes, unit_of
+from musadata.tracing.roofline import BYTES, H100, Device, bytes_text, in_units, tensor_bytes, unit_of
 
 _MOST_WAYS = 3
 _MORE = 1.25  # times as much: what tells two ways apart
@@ -31,14 +31,11 @@ def expected_seconds(candidate: Candidate, sizes: Mapping[str, int], device: Dev
 
 def bound_seconds(candidate: Candidate, trace: Trace, sizes: Mapping[str, int], device: Device = H100) -> float:
     """Seconds that every program of the task needs at the least: for its outputs and what has to be read of its inputs
-    and parameters at the bandwidth of memory, or for its FLOPs at the rate of the unit of its products: tensor cores
-    where the candidate has them multiply float32."""
+    and parameters at the bandwidth of memory, or for its FLOPs at the rate of the unit of its products."""
     loads = [load for one in candidate.kernels for stage in one.kernel.stages for load in stage.value.loads]
     read = bytes_read([load for load in loads if load.buffer.role in ("argument", "state")], sizes)
     moved = read + sum(tensor_bytes(fact) for fact in trace.tensors if fact.role == "output")
-    on_cores = any(one.schedule.find(TensorCore, "factors") for one in candidate.kernels)
-    unit = Unit.SPLIT if on_cores else unit_of(trace.tensors)
-    return max(min(moved, trace.bytes) / device.bytes_per_second, trace.flops / device.rate(unit))
+    return max(min(moved, trace.bytes) / device.bytes_per_second, trace.flops / device.rate(unit_of(trace.tensors)))
 
 
 def describe_cost(emitted: EmittedKernel, sizes: Mapping[str, int]) -> dict[str, object]:

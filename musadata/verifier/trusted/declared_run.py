@@ -89,11 +89,10 @@ def judge_declared(opened: Resources, declared: Declared, source: str, ported: s
     much, too."""
     if opened.backend.name != EMULATED:
         return DeclaredRun()
-    found, is_whole = list[Finding](), False
     if declared.is_little:
-        found, is_whole = _run_whole(opened, declared, source, ported, _SECONDS_WHOLE)
-    if is_whole:
-        return DeclaredRun(tuple(found), is_whole)
+        found, seen, count = _run_whole(opened, declared, source, ported, _SECONDS_WHOLE)
+        if found or seen:
+            return DeclaredRun(tuple(found), seen == count)
     is_drawn = declared.elements <= _MOST_ELEMENTS and declared.work <= _MOST_SAMPLED
     expectation = _expect(opened, declared) if is_drawn else None
     if expectation:
@@ -110,14 +109,14 @@ def judge_whole(opened: Resources, near: Declared, source: str, ported: str) -> 
 
 def _run_whole(
     opened: Resources, declared: Declared, source: str, ported: str, seconds: float
-) -> tuple[list[Finding], bool]:
-    """What is found, and whether all has run."""
+) -> tuple[list[Finding], int, int]:
+    """What is found, how many input sets have been run, and of how many."""
     expectation = _expect(opened, declared, declared.work)
     if expectation is None:
-        return [], False
+        return [], 0, 1
     report = _run(opened, declared, expectation, _WHOLE[: len(expectation.sets)], source, ported, seconds)
     has_real = bool(expectation.initial) or any("float" in spec.dtype for spec in declared.specs)
-    return _find_in_whole(report, expectation, _FEW_INTEGERS if has_real else 0.0)
+    return *_find_in_whole(report, expectation, _FEW_INTEGERS if has_real else 0.0), len(expectation.sets)
 
 
 def _expect(opened: Resources, declared: Declared, work: float = math.inf) -> Expectation | None:
@@ -156,23 +155,24 @@ def _run(
     return read_report(read_facts(outcome), outcome.files, calls)
 
 
-def _find_in_whole(report: Report, expectation: Expectation, few: float) -> tuple[list[Finding], bool]:
-    """What is wrong, and whether all has run. `few`: the share of an output's integers that may differ."""
+def _find_in_whole(report: Report, expectation: Expectation, few: float) -> tuple[list[Finding], int]:
+    """What is wrong, and how many input sets have been run. `few`: the share of an output's integers that may
+    differ."""
     for call in _WHOLE[: len(expectation.sets)]:
         made, result = report.calls.get(call.name), report.results.get(call.name)
         if made is None:  # there was no time for it
-            return [], call.set > 0
+            return [], call.set
         if made.records.refused:
-            return refused_launches(made.records), True
+            return refused_launches(made.records), call.set
         if result is None or made.records.reports:
             found = _find_in_failure(report, made, certain=True)
             if found or result is None:
-                return found, bool(found)
+                return found, call.set
         wrong = _grossly_wrong(expectation.sets[call.set], result, few)
         if wrong:
             is_plain = call.set == 0
-            return [*wrong, *(find_outside_harness(expectation.sets[0], result) if is_plain else ())], True
-    return [], True
+            return [*wrong, *(find_outside_harness(expectation.sets[0], result) if is_plain else ())], call.set
+    return [], len(expectation.sets)
 
 
 def _find_in_failure(report: Report, made: CallFacts, certain: bool) -> list[Finding]:
