@@ -54,6 +54,8 @@ class Cost:
         scanned: the part of `work` that is there only if a kernel reads a whole prefix for every element.
         operators: how many were dispatched.
         rows: the first size of each output, 0 for a number.
+        unread: elements of what is scattered that no index is for. PyTorch lets them be; a size at which there are
+            some, where there are none at the declared one, does not belong to the others.
     """
 
     seconds: float
@@ -62,6 +64,7 @@ class Cost:
     operators: int
     rows: tuple[int, ...] = ()
     scanned: int = 0
+    unread: int = 0
 
 
 @dataclass
@@ -120,6 +123,7 @@ class _CostRecorder(DispatchMode):
     def __init__(self, budget: OperatorBudget) -> None:
         super().__init__()
         self.seconds, self.work, self.scanned, self.operators, self.largest = 0.0, 0, 0, 0, 0
+        self.unread = 0
         self._budget = budget
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -140,6 +144,8 @@ class _CostRecorder(DispatchMode):
             if func.overloadpacket.__name__ in _SCANS:  # kernels may well read a whole prefix for every element
                 self.scanned += sum(one.numel() * max(one.shape, default=1) for one in produced[:1])
             self.largest = max([self.largest, *map(_bytes, produced)])
+            if func.overloadpacket.__name__.startswith("scatter") and len(given := tensors_in(args)) == 3:
+                self.unread += given[2].numel() - given[1].numel()
         return result
 
 
@@ -257,4 +263,4 @@ def measure_cost(
     total = inputs + sum(map(_bytes, outputs)) + recorder.largest
     rows = tuple(len(one) if one.dim() else 0 for one in outputs)
     work = recorder.work + recorder.scanned
-    return Cost(recorder.seconds, total, work, recorder.operators, rows, recorder.scanned)
+    return Cost(recorder.seconds, total, work, recorder.operators, rows, recorder.scanned, recorder.unread)

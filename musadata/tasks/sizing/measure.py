@@ -210,6 +210,8 @@ def _find(source: str, specs: Specs) -> tuple[Specs, Specs, str]:
         found = subject.try_cost(trial)
         if found is None or found.operators > cost.operators or len(found.rows) != len(cost.rows):
             return False
+        if found.unread > cost.unread == 0:
+            return False
         old, new = _batch(specs), _batch(trial)
         return all(now == new for was, now in zip(cost.rows, found.rows, strict=True) if was == old)
 

@@ -73,7 +73,7 @@ class _Shrinking:
         self._constants = find_constants(source)
         self._sizes = [one for one in self._constants if not one.bounds]
         self._budget = OperatorBudget(_MOST_FAKE_OPERATORS)
-        self._with_devices = False
+        self._with_devices = self._leaves_unread = False
         self.work = self.least_work = 0  # of one call of the text as it is, and of the last of what `find` returns
 
     def find(self) -> list[Values]:
@@ -87,6 +87,7 @@ class _Shrinking:
             Unscalable: what the reference does depends on values, or no smaller sizes were found.
         """
         cost = self._own_cost()
+        self._leaves_unread = cost.unread > 0
         self.work = self.least_work = cost.work - cost.scanned
         if cost.work <= self._enough:
             return [{}]
@@ -234,9 +235,10 @@ class _Shrinking:
         """The text with other sizes; None if it does not run with them, or the budget is spent."""
         changed = {one: value for one, value in values.items() if value != one.value}
         try:
-            return _Trial(changed, self._cost(replace_constants(self._source, self._with_bounds(changed))))
+            cost = self._cost(replace_constants(self._source, self._with_bounds(changed)))
         except Exception:  # the reference may raise anything; that is the answer
             return None
+        return None if cost.unread and not self._leaves_unread else _Trial(changed, cost)
 
     def _with_bounds(self, values: Values) -> Values:
         """These sizes, and bounds of integers that are no larger than any size that they were equal to."""

@@ -106,6 +106,15 @@ def test_an_image_that_is_no_square_stays_none():
             assert (rows < columns) is (sides[0] < sides[1]) and rows != columns
 
 
+def test_what_is_scattered_stays_as_large_as_its_index():
+    body = "where = nn.functional.max_pool2d(x, 3, 2, 1, return_indices=True)[1].flatten(2)\n"
+    body += "return torch.zeros_like(x).flatten(2).scatter_add(2, where, grad.flatten(2)).view_as(x)"
+    inputs = "torch.randn(16, 64, 56, 56), torch.randn(16, 64, 112, 112)"
+    for form in read_reference(reference(body, arguments="grad, x", inputs=inputs))["forms"]:
+        grad, x = (spec["shape"] for spec in form["inputs"])
+        assert grad[2:] == [(size + 1) // 2 for size in x[2:]]
+
+
 def test_a_size_along_which_is_scanned_may_stay():
     text = reference("return torch.cumsum(x, dim=1)", inputs="torch.rand(16, 1048576)")
     found = resize_reference(text, [[1048576, 1048576]], 1 << 24)
