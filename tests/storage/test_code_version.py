@@ -202,8 +202,8 @@ def test_any_statement_and_any_constant_of_the_closure_counts(package, kind):
 def test_every_definition_that_a_result_is_made_of_counts_in_modules_of_many(package):
     assert edited(package, "records.py", "class Task:", "class Task:\n    new: int") == set(PRODUCERS)
     assert edited(package, "records.py", "class Provenance:", "class Provenance:\n    new: int") == set(PRODUCERS)
-    assert edited(package, "training_config.py", "turns: int = 3", "turns: int = 2") == {"assembly", "verdicts"}
-    assert edited(package, "config.py", "shape_sets: int = 2", "shape_sets: int = 3") == {"annotation"}
+    assert edited(package, "training_config.py", "Within(1, 3)] = 3", "Within(1, 3)] = 2") == {"assembly", "verdicts"}
+    assert edited(package, "config.py", "Within(2, 16)] = 2", "Within(2, 16)] = 3") == {"annotation"}
 
 
 def test_an_unknown_producer_is_named():

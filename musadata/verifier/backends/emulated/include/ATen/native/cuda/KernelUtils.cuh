@@ -1,6 +1,9 @@
-// What kernels of others take from PyTorch's own.
+// PyTorch's own where its headers are, or else what kernels of others take from it.
 #pragma once
 #include <ATen/cuda/Atomic.cuh>
+#if __has_include_next(<ATen/native/cuda/KernelUtils.cuh>)
+#include_next <ATen/native/cuda/KernelUtils.cuh>
+#else
 
 namespace at::native {
 template <class T, class Index>
@@ -8,3 +11,4 @@ __device__ inline void fastAtomicAdd(T* tensor, Index index, const Index numel, 
   gpuAtomicAddNoReturn(tensor + index, value);
 }
 }  // namespace at::native
+#endif
