@@ -426,7 +426,8 @@ class Candidate:
     ] = None
     bound_ms: Annotated[
         float | None,
-        "Milliseconds that no program can go below there: the task's least traffic or its arithmetic; null if unknown.",
+        "Milliseconds of the task's least traffic there, or of its arithmetic at the peak of the unit that its dtypes "
+        "name, whichever takes longer; null if unknown.",
     ] = None
     costs: Annotated[str, "What the model counts of each kernel there, as a list in JSON; empty if unknown."] = ""
 

@@ -36,7 +36,7 @@ class Device:
     bytes_per_second: float
     fp32: float  # FLOPs per second of each kind
     fp64: float
-    split: float  # of float32 as three products of tf32: what mma.sync reaches, beside FP32 units at their peak
+    split: float  # of float32 by three products of TF32; no peak: on an H200 they came to as much as FP32 tiles
     tensor: float  # of fp16 and bf16 with sums in FP32
     cache: int  # bytes of L2
     cache_bytes_per_second: float  # from L2, measured by microbenchmarks as the latency is

@@ -36,7 +36,9 @@ def _describe_rates(candidate: Candidate, trace: Trace) -> list[str]:
     if timing is None or device is None:
         return []
     moved, done = (count / timing.median_ms * 1e3 for count in (trace.bytes, trace.flops))
-    rates = f"{moved / 1e12:.3g} TB/s ({moved / device.bytes_per_second:.0%} of the device's)"
+    rates = [
+        f"its least traffic comes to {moved / 1e12:.3g} TB/s ({moved / device.bytes_per_second:.0%} of the device's)"
+    ]
     if trace.flops:
-        rates += f" and {done / 1e12:.3g} TFLOP/s ({done / device.rate(unit):.0%} of its {unit})"
-    return [f"- in this program's time the module's least traffic and its arithmetic are {rates}"]
+        rates.append(f"its arithmetic to {done / 1e12:.3g} TFLOP/s ({done / device.rate(unit):.0%} of its {unit})")
+    return [f"- of the module, in this program's time: {', '.join(rates)}"]
